@@ -11,7 +11,7 @@ use berth_plugin_cli::{Output, block_on};
 use berth_serving::admin_socket::default_path;
 use clap::Args;
 
-use crate::options::Scheduling;
+use crate::{options::Scheduling, run::kubeconfig_in};
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets. It looks at
@@ -51,27 +51,33 @@ pub(crate) struct Doctor {
     scheduling: Scheduling,
 }
 
-impl From<Doctor> for berth_doctor::Options {
-    fn from(doctor: Doctor) -> Self {
-        let Doctor { kubeconfig, context, offline, pre, scheduling, output: _ } = doctor;
+impl Doctor {
+    /// # Errors
+    /// `--emulated-version` is invalid.
+    fn options(self) -> Result<berth_doctor::Options> {
+        let Self { kubeconfig, context, offline, pre, scheduling, output: _ } = self;
+        let kubeconfig = kubeconfig.or_else(|| kubeconfig_in(scheduling.config.as_deref()?));
+        let version = scheduling.emulation()?.version();
         let plugins = scheduling.plugin_host();
         let Scheduling { config, audit_log, metrics_address, admin_socket, .. } = scheduling;
-        Self {
+        Ok(berth_doctor::Options {
             config,
             audit_log,
             plugins,
+            version,
             cluster: (!offline).then_some(Cluster { kubeconfig, context, is_before_installation: pre }),
             scheduler: metrics_address.map(|metrics_address| RunningScheduler {
                 metrics_address,
                 admin_socket: admin_socket.unwrap_or_else(default_path),
             }),
-        }
+        })
     }
 }
 
 pub(crate) fn run(doctor: Doctor) -> Result<()> {
     let output = doctor.output;
-    let findings = block_on(async { Ok(examine(doctor.into()).await) })?;
+    let options = doctor.options()?;
+    let findings = block_on(async { Ok(examine(options).await) })?;
     tell(&findings, output)?;
     match findings.iter().filter(|finding| finding.result == Verdict::Problem).count() {
         0 => Ok(()),

@@ -11,17 +11,22 @@ use std::{
     io::{self, Write as _},
     net::SocketAddr,
     path::Path,
+    process::ExitCode,
 };
 
 use anyhow::Result;
-use berth_config::{Overrides, Program, Usage, emulation::Emulation, feature_gates::Gates};
-use berth_kube_flags::{FLAGS, Given, Role};
+use berth_config::{
+    Overrides, Program, Usage,
+    emulation::{Emulation, go_bool},
+    feature_gates::Gates,
+};
+use berth_kube_flags::{FLAGS, FlagError, Given, Role};
 use berth_model::Features;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use berth_telemetry::klog::{self, KlogFormat, Verbosity};
 use serde_json::{Map, Value, json};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     compiler::compiler_process,
@@ -42,30 +47,88 @@ pub(crate) fn arguments(mut called: impl Iterator<Item = OsString>) -> Option<Ve
     Some(rest.collect())
 }
 
-/// Schedules until a signal stops the process.
-///
-/// # Errors
-/// A flag has an invalid value, or `berth run` fails.
-pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
+/// The version in kube-scheduler's form, for scripts that read it.
+const VERSION: &str = concat!("v1.37.0+berth.", env!("CARGO_PKG_VERSION"));
+
+/// Schedules until a signal stops the process. Ends with code 1 after any mistake or failure, as kube-scheduler does,
+/// and not with a code of its own for mistakes as the other commands do.
+pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     let given = match Given::read(arguments) {
         Ok(given) => given,
-        // `--help` is such an error: clap writes the help to standard output and exits with code 0.
-        Err(error) => error.exit(),
+        Err(error) => return refuse(&error),
     };
-    if given.text("version").is_some_and(|version| version != "false") {
-        let text = "Berth uses the rules of the API server's Kubernetes release, v1.36 or v1.37";
-        writeln!(io::stdout().lock(), "Berth v{}, {text}", env!("CARGO_PKG_VERSION"))?;
+    match try_to_run(&given) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::BeforeLogging(error)) => {
+            // The message is lost if standard error is closed.
+            let _ = writeln!(io::stderr(), "{error:#}");
+            ExitCode::FAILURE
+        }
+        Err(Failure::Logged(error)) => {
+            error!(error = format!("{error:#}"), "command failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The reason why the scheduler ended, by the place where the reason is written.
+enum Failure {
+    BeforeLogging(anyhow::Error),
+    Logged(anyhow::Error),
+}
+
+/// Writes what is wrong with the flags, or the help that they ask for.
+fn refuse(error: &FlagError) -> ExitCode {
+    // The message is lost if the stream is closed.
+    let _ = match error {
+        FlagError::Help(help) => write!(io::stdout().lock(), "{help}"),
+        FlagError::Wrong(message) => {
+            let usage = "Usage:\n  kube-scheduler [flags]\n\nkube-scheduler --help lists the flags.";
+            writeln!(io::stderr(), "{usage}\nError: {message}")
+        }
+    };
+    match error {
+        FlagError::Help(_) => ExitCode::SUCCESS,
+        FlagError::Wrong(_) => ExitCode::FAILURE,
+    }
+}
+
+fn try_to_run(given: &Given) -> Result<(), Failure> {
+    if let Some(version) = version(given) {
+        // The reader may have closed standard output.
+        let _ = writeln!(io::stdout().lock(), "{version}");
         return Ok(());
     }
+    let verbosity = start_log(given).map_err(Failure::BeforeLogging)?;
+    schedule(given, verbosity).map_err(Failure::Logged)
+}
+
+/// The answer to `--version` or `--version=raw`. `--version=v…` only changes the version that kube-scheduler reports.
+fn version(given: &Given) -> Option<String> {
+    let asked = given.text("version")?;
+    if asked == "raw" {
+        let (git, platform) = (VERSION, format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH));
+        return Some(format!(
+            "version.Info{{Major:\"1\", Minor:\"37\", GitVersion:{git:?}, Compiler:\"rustc\", Platform:{platform:?}}}"
+        ));
+    }
+    go_bool(asked).unwrap_or_default().then(|| format!("Kubernetes {VERSION}"))
+}
+
+fn start_log(given: &Given) -> Result<Verbosity> {
     let verbosity = given.number("v").map_or(Ok(0), u32::try_from);
     let verbosity = verbosity.map_err(|_| Usage("-v: use a number that is not negative".to_owned()))?;
     let verbosity = Verbosity::new(verbosity, &given.texts("vmodule"))?;
-    klog::start(&verbosity, log_format(&given)?)?;
-    for warning in check(&given)? {
+    klog::start(&verbosity, log_format(given)?)?;
+    Ok(verbosity)
+}
+
+fn schedule(given: &Given, verbosity: Verbosity) -> Result<()> {
+    for warning in check(given)? {
         warn!("{warning}");
     }
-    info!(version = concat!("v1.37.0+berth.", env!("CARGO_PKG_VERSION")), "Starting Kubernetes Scheduler");
-    let mut invocation = invocation(&given)?;
+    info!(version = VERSION, "Starting Kubernetes Scheduler");
+    let mut invocation = invocation(given)?;
     if let Some(serving) = &mut invocation.options.secure_serving {
         serving.verbosity = Some(verbosity);
         serving.flags = given.all();

@@ -43,17 +43,16 @@ use crate::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    match start() {
-        Ok(()) => ExitCode::SUCCESS,
+    if let Some(arguments) = kube_scheduler::arguments(std::env::args_os()) {
+        return kube_scheduler::run(arguments);
+    }
+    match start(Cli::parse()) {
+        Ok(code) => code,
         Err(error) => report(&error),
     }
 }
 
-fn start() -> Result<()> {
-    if let Some(arguments) = kube_scheduler::arguments(std::env::args_os()) {
-        return kube_scheduler::run(arguments);
-    }
-    let cli = Cli::parse();
+fn start(cli: Cli) -> Result<ExitCode> {
     let is_quiet = matches!(
         cli.command,
         Command::Bench(_)
@@ -70,7 +69,7 @@ fn start() -> Result<()> {
     );
     let default = if is_quiet { "warn" } else { "info" };
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
-    match cli.command {
+    let done = match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox_command::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
@@ -83,7 +82,7 @@ fn start() -> Result<()> {
         Command::Top(arguments) => top::run(&arguments),
         Command::Page(arguments) => page::run(arguments),
         Command::Bundle(arguments) => bundle::run(&arguments),
-        Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
+        Command::KubeScheduler { arguments } => return Ok(kube_scheduler::run(arguments)),
         Command::Bench(arguments) => bench_command::run(&arguments),
         Command::Plugin(command) => berth_plugin_cli::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),
@@ -95,5 +94,6 @@ fn start() -> Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

@@ -72,7 +72,7 @@ fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
 
 /// `clientConnection.kubeconfig` of a configuration file. This function ignores mistakes in the file: reading the whole
 /// file reports them.
-fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
+pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(file).ok()?;
     let configuration: Value = serde_saphyr::from_str(&text).ok()?;
     let kubeconfig = configuration["clientConnection"]["kubeconfig"].as_str()?;

@@ -76,7 +76,8 @@ impl QueueingHint for NodeDeclaredFeatures {
 
 #[cfg(test)]
 mod tests {
-    use berth_model::Pod;
+    use berth_model::{Features, Pod, Release};
+    use serde_json::json;
 
     use super::*;
     use crate::testing::{TestCluster, verdicts};
@@ -93,5 +94,29 @@ mod tests {
         pod.required_features = [a, b].into();
         let rejected = "UnschedulableAndUnresolvable: node(s) didn't match Pod's required features";
         assert_eq!(verdicts(&mut NodeDeclaredFeatures, &cluster, &pod), [rejected, rejected, ""]);
+    }
+
+    /// KEP-5855: options for the bind mounts of a container need a kubelet that knows them.
+    #[test]
+    fn options_of_bind_mounts_require_a_feature_from_1_37_on() {
+        let mounted = |options: serde_json::Value, features| {
+            let mut cluster = TestCluster::default();
+            let feature = cluster.sym("VolumeBindMountOptions");
+            cluster.edit_node("old", |_| ());
+            cluster.edit_node("new", |node| node.declared_features = vec![feature]);
+            let plain = json!({"name": "plain", "mountPath": "/a", "readOnly": true});
+            let mounts = json!([plain, {"name": "data", "mountPath": "/b", "bindMountOptions": options}]);
+            let pod =
+                json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "volumeMounts": mounts}]}});
+            cluster.set_features(features);
+            let pod = cluster.intern(&serde_json::from_value(pod).unwrap());
+            let is_asked = NodeDeclaredFeatures.pre_filter(&cluster.call(1, &pod)).is_ok();
+            is_asked.then(|| verdicts(&mut NodeDeclaredFeatures, &cluster, &pod))
+        };
+        let rejected = "UnschedulableAndUnresolvable: node(s) didn't match Pod's required features";
+        let [old, new] = Release::ALL.map(Features::of);
+        assert_eq!(mounted(json!(["noexec"]), old), None);
+        assert_eq!(mounted(json!(["noexec"]), new), Some(vec![rejected.to_owned(), String::new()]));
+        assert_eq!(mounted(json!(null), new), None, "no options, no feature");
     }
 }

@@ -7,6 +7,9 @@
 //! A leader has lost for good if it could not renew for the renew deadline, or if it sees another holder: its work must
 //! stop before the Lease runs out. The deadline counts from the start of the last write that succeeded, which is before
 //! any other candidate can have seen it.
+//!
+//! In a coordinated election (KEP-4355), the API server's coordinator gives the Lease to one of the candidates, and the
+//! others never take it. `candidacy` keeps the LeaseCandidate from which the coordinator chooses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +23,10 @@ use tokio::{
 };
 use tracing::{debug, info, warn};
 
-use self::candidate::{Candidate, LeaseRecord, Verdict};
+use self::{
+    candidacy::Candidacy,
+    candidate::{Candidate, LeaseRecord, Verdict},
+};
 use crate::{
     api_error::RequestFailure,
     clock,
@@ -29,6 +35,7 @@ use crate::{
     retry::jitter,
 };
 
+mod candidacy;
 mod candidate;
 #[cfg(test)]
 mod tests;
@@ -55,6 +62,16 @@ pub struct ElectionSettings {
     pub renew_deadline: Duration,
     /// The time between two attempts.
     pub retry_period: Duration,
+    /// `None` if candidates take the Lease themselves.
+    pub coordination: Option<Coordination>,
+}
+
+/// What a LeaseCandidate says about this program. Both are versions without `v`, such as `1.37.0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Coordination {
+    pub binary_version: String,
+    /// The release that decides. The coordinator prefers the candidate with the oldest one.
+    pub emulation_version: String,
 }
 
 /// The state of a candidate.
@@ -75,6 +92,9 @@ pub enum LeadershipLost {
     NotRenewed { lease: String, deadline: Duration },
     #[error("the lease {lease} was taken by {holder}")]
     Taken { lease: String, holder: String },
+    /// No other candidate leads before `until`, and none before the Lease is released.
+    #[error("the coordinator prefers {preferred} as the holder of the lease {lease}")]
+    EndOfTerm { lease: String, preferred: String, until: Instant },
 }
 
 /// A running candidate.
@@ -91,6 +111,8 @@ pub struct Leadership {
     standing: watch::Receiver<Standing>,
     identity: Arc<str>,
     lease_duration: Duration,
+    /// Whether the LeaseCandidate exists; `None` if the election is not coordinated.
+    is_candidate: Option<watch::Receiver<bool>>,
 }
 
 impl Elector {
@@ -103,10 +125,14 @@ impl Elector {
         let (sender, standing) = watch::channel(Standing::Waiting { leader: None });
         let (stop, stopped) = oneshot::channel();
         let (identity, lease_duration) = (Arc::from(settings.identity.as_str()), settings.lease_duration);
-        let candidate = Candidate::new(settings.identity.clone(), lease_duration);
-        let election = Election { client, settings, candidate, lease: None, standing: sender, started: Instant::now() };
-        let task = tokio::spawn(election.run(ready, stopped));
-        Self { standing: Leadership { standing, identity, lease_duration }, stop, task }
+        let is_coordinated = settings.coordination.is_some();
+        let candidate = Candidate::new(settings.identity.clone(), lease_duration, is_coordinated);
+        let (candidacy, is_candidate) = watch::channel(false);
+        let is_candidate = is_coordinated.then_some(is_candidate);
+        let started = Instant::now();
+        let election = Election { client, settings, candidate, lease: None, standing: sender, started };
+        let task = tokio::spawn(election.run(ready, candidacy, stopped));
+        Self { standing: Leadership { standing, identity, lease_duration, is_candidate }, stop, task }
     }
 
     #[must_use]
@@ -164,8 +190,14 @@ impl Leadership {
             Standing::Waiting { leader } => leader.clone(),
             Standing::Leading { .. } => Some(Arc::clone(&self.identity)),
             Standing::Lost(LeadershipLost::Taken { holder, .. }) => Some(Arc::from(holder.as_str())),
-            Standing::Lost(LeadershipLost::NotRenewed { .. }) => None,
+            Standing::Lost(LeadershipLost::NotRenewed { .. } | LeadershipLost::EndOfTerm { .. }) => None,
         }
+    }
+
+    /// Whether the coordinator can choose this candidate; `None` if the election is not coordinated.
+    #[must_use]
+    pub fn is_candidate(&self) -> Option<bool> {
+        self.is_candidate.as_ref().map(|is_candidate| *is_candidate.borrow())
     }
 
     /// Whether the candidate is healthy: false for a leader that has not renewed for long and still goes on, as
@@ -187,6 +219,12 @@ enum Attempt {
     Leading(Instant),
     Held {
         by: String,
+    },
+    /// The coordinator has to give the Lease to a candidate first.
+    Unassigned,
+    /// The coordinator prefers another candidate to this one.
+    EndOfTerm {
+        preferred: String,
     },
 }
 
@@ -221,10 +259,33 @@ struct Election {
 }
 
 impl Election {
-    async fn run(mut self, ready: impl Future<Output = ()>, mut stop: oneshot::Receiver<()>) {
+    async fn run(
+        self,
+        ready: impl Future<Output = ()>,
+        is_candidate: watch::Sender<bool>,
+        mut stop: oneshot::Receiver<()>,
+    ) {
+        let coordination = self.settings.coordination.clone();
+        let candidacy = coordination.map(|it| Candidacy::new(self.client.clone(), &self.settings, it));
+        // A replica that is not ready is no candidate: it could not begin if it were chosen.
+        tokio::select! {
+            () = ready => {}
+            _ = &mut stop => return,
+        }
+        let competing = self.compete(stop);
+        match candidacy {
+            None => competing.await,
+            Some(candidacy) => tokio::select! {
+                () = competing => {}
+                () = candidacy.run(is_candidate) => {}
+            },
+        }
+    }
+
+    async fn compete(mut self, mut stop: oneshot::Receiver<()>) {
         let lease = self.lease_name();
         let mut renewed = tokio::select! {
-            began = async { ready.await; self.acquire().await } => began,
+            began = self.acquire() => began,
             _ = &mut stop => return,
         };
         info!(lease, "leading");
@@ -233,7 +294,7 @@ impl Election {
         let reason = loop {
             let deadline = renewed + self.settings.renew_deadline;
             let outcome = tokio::select! {
-                outcome = timeout_at(deadline, self.renew()) => outcome,
+                outcome = timeout_at(deadline, self.renew(deadline)) => outcome,
                 asked = &mut stop => return if asked.is_ok() { self.leave(event).await },
             };
             match outcome {
@@ -246,8 +307,13 @@ impl Election {
             }
         };
         // The work of this candidate stops before anything else is tried.
+        let is_handed_over = matches!(reason, LeadershipLost::EndOfTerm { .. });
         self.standing.send_replace(Standing::Lost(reason));
-        drop(self.tell("stopped leading"));
+        if !is_handed_over {
+            drop(self.tell("stopped leading"));
+        } else if stop.await.is_ok() {
+            self.leave(event).await;
+        }
     }
 
     /// Tries until the Lease is won. Returns the start of the attempt that won it.
@@ -259,6 +325,9 @@ impl Election {
                 Ok(Attempt::Held { by }) => {
                     debug!(lease = self.lease_name(), by, "the lease is held");
                     self.follows(&by);
+                }
+                Ok(Attempt::Unassigned | Attempt::EndOfTerm { .. }) => {
+                    debug!(lease = self.lease_name(), "the coordinator has not given the lease to this candidate");
                 }
                 Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not acquired; trying again"),
             }
@@ -278,9 +347,9 @@ impl Election {
         });
     }
 
-    /// Waits until the next renewal is due, and renews. Fails if there is another holder; tries again if a request
-    /// fails.
-    async fn renew(&mut self) -> Result<Instant, LeadershipLost> {
+    /// Waits until the next renewal is due, and renews. Fails if there is another holder, or is to be another one; tries
+    /// again if a request fails. The lead ends at `until` without a renewal.
+    async fn renew(&mut self, until: Instant) -> Result<Instant, LeadershipLost> {
         loop {
             sleep(self.settings.retry_period).await;
             match self.attempt().await {
@@ -288,6 +357,10 @@ impl Election {
                 Ok(Attempt::Held { by: holder }) => {
                     return Err(LeadershipLost::Taken { lease: self.lease_name(), holder });
                 }
+                Ok(Attempt::EndOfTerm { preferred }) => {
+                    return Err(LeadershipLost::EndOfTerm { lease: self.lease_name(), preferred, until });
+                }
+                Ok(Attempt::Unassigned) => warn!(lease = self.lease_name(), "the lease has no holder; trying again"),
                 Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not renewed; trying again"),
             }
         }
@@ -308,6 +381,8 @@ impl Election {
         let record = found.as_ref().map(record);
         match self.candidate.look(record, self.started.elapsed(), &time) {
             Verdict::Held { by } => Ok(Attempt::Held { by }),
+            Verdict::Unassigned => Ok(Attempt::Unassigned),
+            Verdict::EndOfTerm { preferred } => Ok(Attempt::EndOfTerm { preferred }),
             Verdict::Write(record) => {
                 // Another candidate was faster. The next attempt sees its record.
                 self.write(found, record).await?;
@@ -362,8 +437,12 @@ impl Election {
 
     async fn release(&mut self) -> Result<(), AttemptError> {
         // A renewal may have been interrupted, so the last written record is not known.
-        let Some(lease) = self.read().await? else { return Ok(()) };
+        let Some(mut lease) = self.read().await? else { return Ok(()) };
         let found = record(&lease);
+        if let Some(spec) = lease["spec"].as_object_mut() {
+            // The coordinator chooses again.
+            spec.remove("preferredHolder");
+        }
         if found.holder_identity != self.settings.identity {
             return Ok(());
         }
@@ -372,14 +451,7 @@ impl Election {
     }
 
     async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, AttemptError> {
-        let limit = self.request_limit();
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{path}?timeout={}s", limit.as_secs()))
-            .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())?;
-        Ok(request::retried_json(&self.client, request, limit).await?)
+        exchange(&self.client, self.request_limit(), method, path, body).await
     }
 
     /// The maximum time of a request: half the deadline, so that a request that hangs leaves time for another one.
@@ -444,6 +516,23 @@ impl Election {
     fn lease_name(&self) -> String {
         format!("{}/{}", self.settings.namespace, self.settings.name)
     }
+}
+
+/// Sends a request about one object, and returns the object in the answer.
+async fn exchange(
+    client: &Client,
+    limit: Duration,
+    method: Method,
+    path: &str,
+    body: Option<&Value>,
+) -> Result<Value, AttemptError> {
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("{path}?timeout={}s", limit.as_secs()))
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())?;
+    Ok(request::retried_json(client, request, limit).await?)
 }
 
 /// The record of a Lease. A Lease without a readable record counts as free, as in client-go.

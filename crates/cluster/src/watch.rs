@@ -14,7 +14,10 @@
 //! server failed over. It restarts at once and for ever if a server keeps hanging up. One object that it cannot decode
 //! loses the whole page.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use berth_model::{KindRef, api};
 use kube::Client;
@@ -77,6 +80,33 @@ pub enum WatchEvent {
     },
 }
 
+/// An observer of the watches. It is called for each event, and must not block.
+pub trait WatchObserver: fmt::Debug + Send + Sync + 'static {
+    /// Everything about the kind up to this resource version was read.
+    fn read_up_to(&self, kind: &KindRef, resource_version: &str);
+
+    /// One more event about the kind waits for the reader.
+    fn queued(&self, kind: &KindRef);
+}
+
+static PODS: LazyLock<KindRef> = LazyLock::new(|| KindRef::of_kind("v1", "Pod"));
+static NODES: LazyLock<KindRef> = LazyLock::new(|| KindRef::of_kind("v1", "Node"));
+
+impl WatchEvent {
+    /// The kind that the event is about.
+    #[must_use]
+    pub fn kind(&self) -> &KindRef {
+        match self {
+            Self::PodApplied(_) | Self::PodDeleted(_) | Self::PodsSynced => &PODS,
+            Self::NodeApplied(_) | Self::NodeDeleted(_) | Self::NodesSynced => &NODES,
+            Self::ObjectApplied { kind, .. }
+            | Self::ObjectDeleted { kind, .. }
+            | Self::Synced { kind }
+            | Self::Forbidden { kind, .. } => kind,
+        }
+    }
+}
+
 /// The kinds to watch, in all namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Watches {
@@ -86,6 +116,7 @@ pub struct Watches {
     pub pod_json: bool,
     pub nodes: bool,
     pub kinds: Vec<KindRef>,
+    pub observer: Option<Arc<dyn WatchObserver>>,
 }
 
 /// The running watches. Dropping it ends them.
@@ -95,6 +126,7 @@ pub struct WatchHandle {
     kinds: Kinds,
     sink: mpsc::Sender<WatchEvent>,
     relists: watch::Sender<RelistRequests>,
+    observer: Option<Arc<dyn WatchObserver>>,
 }
 
 /// The numbers of requests for new lists.
@@ -130,7 +162,8 @@ impl WatchHandle {
 
     fn spawn(&mut self, kind: Kind) {
         let (client, kinds, sink) = (self.client.clone(), self.kinds.clone(), self.sink.clone());
-        self.tasks.spawn(Session::new(client, kinds, kind, sink, self.relists.subscribe()).run());
+        let session = Session::new(client, kinds, kind, sink, self.relists.subscribe());
+        self.tasks.spawn(session.observed_by(self.observer.clone()).run());
     }
 
     /// Waits until the receiver of the events is dropped, which ends the watches. Continues the panic of a watch if one
@@ -169,7 +202,8 @@ pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<Watc
     let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
     let kinds = Kinds::new(client.clone());
     let (relists, _) = watch::channel(RelistRequests::default());
-    let mut handle = WatchHandle { tasks: JoinSet::new(), client: client.clone(), kinds, sink: sink.clone(), relists };
+    let (tasks, client, sink, observer) = (JoinSet::new(), client.clone(), sink.clone(), watches.observer);
+    let mut handle = WatchHandle { tasks, client, kinds, sink, relists, observer };
     pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
     handle
 }

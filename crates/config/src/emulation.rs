@@ -11,14 +11,6 @@ use berth_model::Release;
 
 use crate::feature_gates::{Concern, GateError, Gates};
 
-/// Parts of Kubernetes 1.37 that this program does not have. Each is a sentence that begins with a small letter.
-pub const NOT_BUILT_OF_1_37: [&str; 4] = [
-    "log lines of the queue speak of pods, not of entities",
-    "the extension point `podGroupPostFilter` cannot be configured",
-    "the metrics `informer_store_resource_version`, `informer_queued_items` and `informer_processing_latency_seconds` are not shown",
-    "NodeDeclaredFeatures does not ask for `VolumeBindMountOptions`",
-];
-
 /// The first two numbers of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KubernetesVersion {
@@ -96,8 +88,7 @@ pub struct Emulation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
     pub gates: Gates,
-    /// Facts that an operator should know: the version differs from the one that was asked for, gates have no effect,
-    /// or differences are not built.
+    /// Facts that an operator should know: the version differs from the one that was asked for, or gates have no effect.
     pub warnings: Vec<String>,
 }
 
@@ -161,12 +152,6 @@ impl Emulation {
                                        feature gate"
                 ));
             }
-        }
-        if release == Release::V1_37 {
-            warnings.push(format!(
-                "these features of Kubernetes 1.37 are not implemented: {}",
-                NOT_BUILT_OF_1_37.join("; ")
-            ));
         }
         Ok(Emulated { gates, warnings })
     }
@@ -238,12 +223,6 @@ mod tests {
         assert!(newer.warnings[0].starts_with("--emulated-version is 1.99, which is not supported"), "{newer:?}");
         let refused = asked("new", "", &[]).expect_err("not a version").to_string();
         assert_eq!(refused, "--emulated-version: invalid version \"new\"; expected 1.36 or kube=1.36");
-    }
-
-    #[test]
-    fn what_1_37_does_and_is_not_built_is_told_under_1_37_alone() {
-        let told = |server| on_server(&Emulation::default(), server).warnings.concat();
-        assert!(told("v1.37.0").contains("log lines of the queue") && !told("v1.36.2").contains("not implemented"));
     }
 
     #[test]

@@ -51,9 +51,13 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 
 /// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text
 /// describes the effect of the gate.
-const OF_THE_PROGRAM: [(&str, &str); 7] = [
+const OF_THE_PROGRAM: [(&str, &str); 8] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
+    (
+        "CoordinatedLeaderElection",
+        "The API server chooses the leader from the LeaseCandidates of the replicas. It must serve `coordination.k8s.io/v1beta1`.",
+    ),
     (
         "InterPodAffinityHostnameFastPath",
         "Nothing: terms about single nodes are counted without a search for their domains either way.",
@@ -72,11 +76,10 @@ const OF_THE_PROGRAM: [(&str, &str); 7] = [
 
 /// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
 /// with the reason.
-const UNBUILT: [(&str, &str); 32] = [
+const UNBUILT: [(&str, &str); 31] = [
     ("AllAlpha", "it turns on gates that are not built"),
     ("AllBeta", "it switches gates that are not built"),
     ("CompositePodGroup", GROUPS),
-    ("CoordinatedLeaderElection", "LeaseCandidates are not written"),
     ("DRADerivedAttributes", ALPHA),
     ("DRADeviceCompatibilityGroups", ALPHA),
     ("DRANodeAllocatableResources", "what devices take of a node's own resources is not counted"),
@@ -239,5 +242,7 @@ fn gate(name: &'static str, words: &'static str) -> Option<FeatureGate> {
     Some(FeatureGate { name, stage, is_on: default == "on", is_locked: lock == "locked" })
 }
 
+#[cfg(test)]
+mod shown;
 #[cfg(test)]
 mod tests;

@@ -113,6 +113,22 @@ pub(crate) fn default_multi_point(features: Features) -> PluginSet {
 }
 
 #[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// KEP-5328.
+    #[test]
+    fn node_declared_features_is_a_default_plugin_only_with_its_gate() {
+        let last = |is_on| {
+            let features = Features::default().with(Feature::NodeDeclaredFeatures, is_on);
+            default_multi_point(features).enabled.last().map(|plugin| plugin.name.to_string())
+        };
+        let names = [true, false].map(|is_on| last(is_on).unwrap_or_default());
+        assert_eq!(names, ["NodeDeclaredFeatures", "DefaultBinder"]);
+    }
+}
+
+#[cfg(test)]
 pub(crate) mod testing {
     use super::InTree;
 

@@ -73,7 +73,7 @@ pub(crate) struct PluginSelection {
     pub(crate) multi_point: PluginSet,
     /// Only the points that the document mentions.
     pub(crate) points: BTreeMap<Point, PluginSet>,
-    /// The points of pod-group scheduling, which is an alpha feature that is off. They are kept for display and never
+    /// The points of pod-group scheduling, which is a feature that is off. They are kept for display and never
     /// run.
     pub(crate) placement: BTreeMap<&'static str, PluginSet>,
 }

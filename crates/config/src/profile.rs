@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{Features, PluginName};
+use berth_model::{Feature, Features, PluginName};
 use serde_json::{Value, json};
 
 use crate::{
@@ -118,7 +118,8 @@ fn read_plugins(fields: Fields<'_>, features: Features) -> PluginSelection {
             selection.points.insert(point, set);
         }
     }
-    for field in ["placementGenerate", "placementScore"] {
+    let since_1_37 = features.has(Feature::PodGroupPostFilterIsAPoint).then_some("podGroupPostFilter");
+    for field in ["placementGenerate", "placementScore"].into_iter().chain(since_1_37) {
         let set = read_set(fields.object(field));
         if set != PluginSet::default() {
             selection.placement.insert(field, set);

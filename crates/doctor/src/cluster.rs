@@ -7,8 +7,8 @@ use std::{
 };
 
 use berth_cluster::{
-    Client, ConnectError, ConnectOptions, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT, connect, has_access,
-    lease_holder, server_info,
+    Client, ConnectError, ConnectOptions, Connection, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT, connect,
+    has_access, lease_holder, server_info,
 };
 use berth_config::{LeaderElection, Profile, emulation::KubernetesVersion};
 use berth_runtime::rights::{Rights, Serving};
@@ -46,16 +46,46 @@ impl fmt::Display for LeaseName<'_> {
 /// The Lease of the cluster's own scheduler.
 const KUBE_SCHEDULERS_LEASE: LeaseName<'static> = LeaseName { namespace: "kube-system", name: "kube-scheduler" };
 
-pub(crate) async fn look(cluster: &Cluster, setup: Option<&Setup>, findings: &mut Findings) {
-    let named = setup.map(|setup| setup.settings.client_connection.kubeconfig.clone()).filter(|file| !file.is_empty());
-    let kubeconfig = cluster.kubeconfig.clone().or_else(|| named.map(Into::into));
-    let options = ConnectOptions {
-        kubeconfig,
-        context: cluster.context.clone(),
-        user_agent: USER_AGENT.to_owned(),
-        ..ConnectOptions::default()
-    };
-    let connection = match connect(&options).await {
+/// What the API server answered to the first questions.
+pub(crate) struct Answer {
+    connection: Result<Connection, ConnectError>,
+    /// The server's facts, and how long it takes to answer; `None` without a connection.
+    facts: Option<Result<(ServerInfo, Duration), ServerInfoError>>,
+}
+
+impl Answer {
+    /// Asks the API server.
+    pub(crate) async fn of(cluster: &Cluster) -> Self {
+        let options = ConnectOptions {
+            kubeconfig: cluster.kubeconfig.clone(),
+            context: cluster.context.clone(),
+            user_agent: USER_AGENT.to_owned(),
+            ..ConnectOptions::default()
+        };
+        let connection = connect(&options).await;
+        let facts = match &connection {
+            Ok(connection) => Some(timed_info(&connection.client()).await),
+            Err(_) => None,
+        };
+        Self { connection, facts }
+    }
+
+    /// The server's version, if it is known.
+    pub(crate) fn version(&self) -> Option<KubernetesVersion> {
+        let (facts, _) = self.facts.as_ref()?.as_ref().ok()?;
+        facts.version.parse().ok()
+    }
+}
+
+/// Checks the cluster. `version` is what `--emulated-version` gives.
+pub(crate) async fn look(
+    cluster: &Cluster,
+    Answer { connection, facts }: Answer,
+    version: Option<KubernetesVersion>,
+    setup: Option<&Setup>,
+    findings: &mut Findings,
+) {
+    let connection = match connection {
         Ok(connection) => connection,
         Err(error) => {
             let fix = match &error {
@@ -67,15 +97,16 @@ pub(crate) async fn look(cluster: &Cluster, setup: Option<&Setup>, findings: &mu
     };
     let client = connection.client();
     let server = connection.server;
-    match timed_info(&client).await {
-        Err(error) => {
+    match facts {
+        None => {}
+        Some(Err(error)) => {
             let fix = "is the address right, and can this machine reach it?";
             return findings.problem(Area::Cluster, format!("{server}: {}", chain(&error)), fix);
         }
-        Ok((facts, took)) => {
+        Some(Ok((facts, took))) => {
             findings.ok(Area::Cluster, format!("{server} answers: Kubernetes {}", facts.version));
             latency(took, findings);
-            release(&facts.version, findings);
+            release(&facts.version, version, findings);
             clocks(facts.seconds_ahead, findings);
         }
     }
@@ -110,8 +141,13 @@ fn latency(took: Duration, findings: &mut Findings) {
     }
 }
 
-/// Checks whether decisions follow the rules of the API server's release.
-fn release(version: &str, findings: &mut Findings) {
+/// Checks whether decisions follow the rules of the API server's release. `asked` is what `--emulated-version` gives.
+fn release(version: &str, asked: Option<KubernetesVersion>, findings: &mut Findings) {
+    if let Some(asked) = asked {
+        let nearest = KubernetesVersion::from(asked.nearest().0);
+        let text = format!("decisions are those of kube-scheduler {nearest}, as --emulated-version asks");
+        return findings.ok(Area::Cluster, text);
+    }
     let Ok(known) = version.parse::<KubernetesVersion>() else {
         let fix = "set --emulated-version";
         return findings.warning(Area::Cluster, format!("unknown Kubernetes version {version}"), fix);

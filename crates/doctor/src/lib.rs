@@ -11,10 +11,11 @@ mod findings;
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use berth_config::{emulation::KubernetesVersion, feature_gates::Gates};
 use berth_plugin_host::PluginHostOptions;
 
-use self::findings::Findings;
 pub use self::findings::{Area, Finding, Verdict};
+use self::{cluster::Answer, findings::Findings};
 
 /// The setup to check, by the options of `berth run`.
 #[derive(Debug)]
@@ -23,7 +24,10 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The audit log; `-` is standard output.
     pub audit_log: Option<PathBuf>,
+    /// The options about plugins. Unless a version is given, their features are those of the API server's release.
     pub plugins: PluginHostOptions,
+    /// The version that `--emulated-version` gives.
+    pub version: Option<KubernetesVersion>,
     /// `None` checks files only, and a running scheduler.
     pub cluster: Option<Cluster>,
     /// `None` if no running scheduler is checked.
@@ -33,7 +37,8 @@ pub struct Options {
 /// The cluster that the scheduler serves, or will serve.
 #[derive(Debug)]
 pub struct Cluster {
-    /// `None` is the default kubeconfig, or the service account of this pod.
+    /// The kubeconfig of the command line or of the configuration. `None` is the default kubeconfig, or the service
+    /// account of this pod.
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig; `None` is its current one.
     pub context: Option<String>,
@@ -49,11 +54,20 @@ pub struct RunningScheduler {
 }
 
 /// Runs all checks. The findings are in the order of the areas.
-pub async fn examine(options: Options) -> Vec<Finding> {
+pub async fn examine(mut options: Options) -> Vec<Finding> {
     let mut findings = Findings::default();
+    // The release decides which settings are allowed and which rights are needed, so it is asked for first.
+    let answer = match &options.cluster {
+        Some(cluster) => Some(Answer::of(cluster).await),
+        None => None,
+    };
+    let version = options.version.or_else(|| answer.as_ref()?.version());
+    if let Some(version) = version {
+        options.plugins.features = Gates::of_release(version.nearest().0).features();
+    }
     let setup = files::look(&options, &mut findings);
-    if let Some(cluster) = &options.cluster {
-        cluster::look(cluster, setup.as_ref(), &mut findings).await;
+    if let (Some(cluster), Some(answer)) = (&options.cluster, answer) {
+        cluster::look(cluster, answer, options.version, setup.as_ref(), &mut findings).await;
     }
     if let Some(RunningScheduler { metrics_address, admin_socket }) = options.scheduler {
         endpoints::look(metrics_address, admin_socket, &mut findings).await;

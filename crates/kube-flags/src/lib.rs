@@ -7,8 +7,14 @@
 mod defaults;
 
 use self::defaults::default_of;
+use std::fmt;
+
 use berth_config::emulation::go_bool;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::ValueParser, error::ErrorKind};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches,
+    builder::ValueParser,
+    error::{ContextKind, ErrorKind},
+};
 
 /// One flag.
 #[derive(Debug)]
@@ -54,6 +60,7 @@ pub enum Role {
 use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
 use Role::{Refused, Serving, Used, WithoutConfig, WithoutEffect};
 
+const PROGRAM: &str = "kube-scheduler";
 const METRICS: &str = "metrics are shown with all values of their labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
@@ -247,6 +254,45 @@ pub struct ServingFlags(
     pub Given,
 );
 
+/// The reason why flags cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlagError {
+    /// `--help` asks for this text.
+    Help(String),
+    /// A flag is wrong. The text has the form of kube-scheduler's.
+    Wrong(String),
+}
+
+impl fmt::Display for FlagError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Help(text) | Self::Wrong(text) => f.write_str(text),
+        }
+    }
+}
+
+impl FlagError {
+    fn of(error: &clap::Error) -> Self {
+        let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+        let named = context(ContextKind::InvalidArg);
+        // The name of a flag comes with the name of its value: `--config <TEXT>`, `--profiling[=<BOOL>]`.
+        let flag = named.split(['=', '[', ' ']).next().unwrap_or_default();
+        Self::Wrong(match error.kind() {
+            ErrorKind::DisplayHelp => return Self::Help(error.render().to_string()),
+            ErrorKind::UnknownArgument if flag.starts_with("--") => format!("unknown flag: {flag}"),
+            ErrorKind::UnknownArgument if named.starts_with('-') => format!("unknown shorthand flag: {named}"),
+            ErrorKind::UnknownArgument => format!("{PROGRAM:?} does not take any arguments, got [{named:?}]"),
+            ErrorKind::InvalidValue => format!("flag needs an argument: {flag}"),
+            ErrorKind::ValueValidation => {
+                let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+                let value = context(ContextKind::InvalidValue);
+                format!("invalid argument {value:?} for {flag:?} flag: {}", reason.trim_end())
+            }
+            _ => error.to_string(),
+        })
+    }
+}
+
 impl FromArgMatches for ServingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self(Given(matches.clone())))
@@ -277,10 +323,11 @@ impl Given {
     /// Reads arguments, the program's name not among them.
     ///
     /// # Errors
-    /// A flag is not known, or its value is of another type.
-    pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, clap::Error> {
+    /// A flag is not known, its value is of another type, or the help is asked for.
+    pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, FlagError> {
         let arguments = arguments.into_iter().map(|argument| normalized(&argument));
-        command().try_get_matches_from(std::iter::once("kube-scheduler".to_owned()).chain(arguments)).map(Self)
+        let all = std::iter::once(PROGRAM.to_owned()).chain(arguments);
+        command().try_get_matches_from(all).map(Self).map_err(|error| FlagError::of(&error))
     }
 
     /// The first flag about serving HTTPS that was given.
@@ -363,7 +410,7 @@ fn normalized(argument: &str) -> String {
 }
 
 fn command() -> Command {
-    Command::new("kube-scheduler").about(ABOUT).args(FLAGS.iter().map(Flag::argument))
+    Command::new(PROGRAM).about(ABOUT).args(FLAGS.iter().map(Flag::argument))
 }
 
 impl Flag {
@@ -394,24 +441,26 @@ impl Flag {
 
     fn parser(&self) -> ValueParser {
         let is_right: fn(&str) -> bool = match (self.name, self.kind) {
-            ("version", _) | (_, Text | List | Repeated) => |_| true,
+            ("version", _) => |text| text == "raw" || text.starts_with('v') || go_bool(text).is_some(),
+            (_, Text | List | Repeated) => |_| true,
             (_, Switch) => |text| go_bool(text).is_some(),
             (_, Number) => |text| text.parse::<i64>().is_ok(),
             (_, Fraction) => |text| text.parse::<f64>().is_ok(),
             (_, Duration) => |text| berth_model::duration::parse_duration(text).is_some(),
         };
-        let kind = self.kind;
+        let (kind, is_version) = (self.kind, self.name == "version");
         ValueParser::new(move |text: &str| {
             if is_right(text) {
                 return Ok(text.to_owned());
             }
             let expected = match kind {
+                _ if is_version => "true, false, raw or a version that begins with v",
                 Switch => "true or false",
                 Number => "a whole number",
                 Fraction => "a number",
                 Text | List | Repeated | Duration => "a duration such as 15s or 1m30s",
             };
-            Err(clap::Error::raw(ErrorKind::ValueValidation, format!("{text:?} is not {expected}")))
+            Err(format!("want {expected}"))
         })
     }
 }
@@ -420,7 +469,7 @@ impl Flag {
 mod tests {
     use super::*;
 
-    fn read(arguments: &[&str]) -> Result<Given, clap::Error> {
+    fn read(arguments: &[&str]) -> Result<Given, FlagError> {
         Given::read(arguments.iter().map(|argument| (*argument).to_owned()))
     }
 
@@ -443,6 +492,8 @@ mod tests {
                 "duration" => "15s",
                 "int" | "int32" | "Level" => "3",
                 "float32" => "1.5",
+                _ if name == "version" => "raw",
+                "version" => "raw",
                 _ => "text",
             };
             let given = read(&[&format!("--{name}={value}")]).unwrap_or_else(|error| panic!("--{name}: {error}"));
@@ -485,5 +536,25 @@ mod tests {
             let error = read(wrong).expect_err("refused").to_string();
             assert!(error.contains(part), "{wrong:?}: {error}");
         }
+    }
+
+    #[test]
+    fn mistakes_are_named_as_kube_scheduler_names_them() {
+        for (wrong, message) in [
+            (&["--no-such-flag=1"][..], "unknown flag: --no-such-flag"),
+            (&["-x"], "unknown shorthand flag: -x"),
+            (&["--config"], "flag needs an argument: --config"),
+            (&["--profiling=maybe"], "invalid argument \"maybe\" for \"--profiling\" flag: want true or false"),
+            (&["--kube-api-burst", "x"], "invalid argument \"x\" for \"--kube-api-burst\" flag: want a whole number"),
+            (
+                &["--version=new"],
+                "invalid argument \"new\" for \"--version\" flag: want true, false, raw or a version that begins with v",
+            ),
+            (&["file.yaml"], "\"kube-scheduler\" does not take any arguments, got [\"file.yaml\"]"),
+        ] {
+            assert_eq!(read(wrong).expect_err("refused"), FlagError::Wrong(message.to_owned()), "{wrong:?}");
+        }
+        let Err(FlagError::Help(help)) = read(&["--leader-elect", "--help"]) else { panic!("help was asked for") };
+        assert!(help.contains("--leader-elect-lease-duration"), "{help}");
     }
 }

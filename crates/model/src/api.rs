@@ -122,6 +122,16 @@ pub struct PodSpec {
     pub host_network: bool,
     /// `spec.hostUsers`.
     pub host_users: Option<bool>,
+    /// `spec.schedulingGroup`.
+    pub scheduling_group: Option<SchedulingGroup>,
+}
+
+/// The group of pods that a pod belongs to (KEP-4671).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SchedulingGroup {
+    /// `spec.schedulingGroup.podGroupName`.
+    pub pod_group_name: String,
 }
 
 /// A claim that a pod refers to, by name or by a template.
@@ -180,6 +190,18 @@ pub struct Container {
     /// `spec.containers[].restartPolicyRules`.
     #[serde(deserialize_with = "null_as_default")]
     pub restart_policy_rules: Vec<RestartPolicyRule>,
+    /// `spec.containers[].volumeMounts`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub volume_mounts: Vec<VolumeMount>,
+}
+
+/// A volume as a container sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeMount {
+    /// `spec.containers[].volumeMounts[].bindMountOptions`. Scheduling does not read the options themselves.
+    #[serde(deserialize_with = "null_as_default")]
+    pub bind_mount_options: Vec<serde_json::Value>,
 }
 
 /// A rule for the exit of a container (KEP-5307).

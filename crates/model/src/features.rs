@@ -149,6 +149,8 @@ features! {
     /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms;
     /// before, the pod that left had to match all of them.
     AnyAntiAffinityTermWakesPods: Change, false, true;
+    /// NodeDeclaredFeatures asks for `VolumeBindMountOptions` if a container mounts a volume with `bindMountOptions`.
+    BindMountOptionsNeedFeature: Change, false, true;
     /// The age at which an unschedulable pod is tried again is counted from its last flush if that came after its last
     /// attempt; before, it was always counted from the last attempt.
     FlushesCountForAge: Change, false, true;
@@ -161,6 +163,9 @@ features! {
     /// Events of pods without a node have the labels `UnscheduledPod…`, and events of the waiting pod itself have the
     /// labels `TargetPod…`; before, all of them had the labels `UnschedulablePod…`.
     PodEventsByKind: Change, false, true;
+    /// A configuration may name plugins for `podGroupPostFilter`. No plugin runs there, because groups of pods are not
+    /// scheduled together.
+    PodGroupPostFilterIsAPoint: Change, false, true;
     /// The pod's condition and event name the node and the number of victims of a successful preemption.
     PreemptionHasMessage: Change, false, true;
     /// During a resize, a pod requests the largest of three totals: of its spec, of its allocated resources and of its

@@ -70,7 +70,7 @@ fn pod_with_images(pod: &api::Pod, features: Features, images: ThinVec<Sym>, sym
         extended_claim: extended_claim.map(|status| Arc::from(status.resource_claim_name.as_str())),
         images,
         n_containers: n_with_images(spec, features),
-        required_features: required_features(spec, symbols),
+        required_features: required_features(spec, features, symbols),
         requests: resources(&sums.spec, symbols),
         placed_non_zero: NonZero { milli_cpu: sums.placed_non_zero.milli_cpu, memory: sums.placed_non_zero.memory },
         scoring_requests: resources(&sums.scoring, symbols),
@@ -245,14 +245,19 @@ fn normalized_image_name(image: &str) -> Cow<'_, str> {
 }
 
 /// The kubelet features that a pod's spec requires (KEP-5328).
-fn required_features(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
-    let mut features = ThinVec::new();
-    let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);
+fn required_features(spec: &api::PodSpec, features: Features, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
+    let containers = || spec.init_containers.iter().chain(&spec.containers);
+    let mut required = ThinVec::new();
+    let mut rules = containers().flat_map(|it| &it.restart_policy_rules);
     if rules.any(|rule| rule.action == "RestartAllContainers") {
-        features.push(symbols.intern("RestartAllContainersOnContainerExits"));
+        required.push(symbols.intern("RestartAllContainersOnContainerExits"));
     }
     if spec.host_network && spec.host_users == Some(false) {
-        features.push(symbols.intern("UserNamespacesHostNetworkSupport"));
+        required.push(symbols.intern("UserNamespacesHostNetworkSupport"));
     }
-    features
+    let mut mounts = containers().flat_map(|it| &it.volume_mounts);
+    if features.has(Feature::BindMountOptionsNeedFeature) && mounts.any(|mount| !mount.bind_mount_options.is_empty()) {
+        required.push(symbols.intern("VolumeBindMountOptions"));
+    }
+    required
 }

@@ -145,7 +145,30 @@ pub fn alone() -> Overrides {
 
 #[cfg(test)]
 mod tests {
+    use berth_config::feature_gates::Gates;
+    use berth_plugin_host::{Plugins, Rules, Sources};
+    use berth_wasm_host::FaultSink;
+
     use super::*;
+
+    #[test]
+    fn gates_decide_settings() {
+        let plugins = Plugins::inspect(Rules::default(), &Sources::default(), FaultSink::default());
+        let (plugins, _) = plugins.expect("built-ins");
+        let settings = Settings::without_text(&Overrides::default(), &plugins.inventory).expect("valid settings");
+        let made = |gate: &str, is_on| {
+            let mut gates = Gates::default();
+            gates.switch(gate, is_on).expect("the gate can be switched");
+            let made = scheduler_settings(&settings, &Options { gates, ..Options::default() });
+            [made.queue.pops_from_backoff, made.equivalence_cache, made.publishes_expected_node]
+        };
+        for (position, gate) in
+            ["SchedulerPopFromBackoffQ", "OpportunisticBatching", "NominatedNodeNameForExpectation"].iter().enumerate()
+        {
+            assert_eq!(made(gate, true), [true; 3], "{gate}");
+            assert_eq!(made(gate, false), std::array::from_fn(|other| other != position), "{gate}");
+        }
+    }
 
     #[test]
     fn what_changes_nothing_is_told() {

@@ -7,8 +7,9 @@
 
 use std::sync::Arc;
 
-use berth_cluster::{Client, ElectionSettings, Elector, Leadership, LeadershipLost};
-use berth_config::Settings;
+use berth_cluster::{Client, Coordination, ElectionSettings, Elector, Leadership, LeadershipLost};
+use berth_config::{Settings, feature_gates::Gates};
+use berth_model::Release;
 use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 use tokio::sync::oneshot;
@@ -35,7 +36,7 @@ impl Election {
     /// Prepares for the election, if the settings ask for one.
     ///
     /// Must be called inside a tokio runtime.
-    pub(crate) fn start(client: &Client, settings: &Settings, hostname: &str) -> (Self, Turn) {
+    pub(crate) fn start(client: &Client, settings: &Settings, gates: &Gates, hostname: &str) -> (Self, Turn) {
         let election = &settings.leader_election;
         if !election.leader_elect {
             return (Self(None), Turn::Now);
@@ -48,6 +49,7 @@ impl Election {
             lease_duration: election.lease_duration,
             renew_deadline: election.renew_deadline,
             retry_period: election.retry_period,
+            coordination: gates.is_on("CoordinatedLeaderElection").then(|| coordination(gates.release())),
         };
         let (listed, is_listed) = oneshot::channel();
         if settings.delay_cache_until_active {
@@ -132,6 +134,13 @@ impl Turn {
             Self::Elected { leadership, .. } | Self::WatchingElected { leadership } => leadership.won().await,
         }
     }
+}
+
+/// What this program says about itself to the API server's coordinator.
+fn coordination(release: Release) -> Coordination {
+    let newest = Release::ALL.into_iter().max().unwrap_or(release);
+    let version = |release: Release| format!("{}.0", release.as_str());
+    Coordination { binary_version: version(newest), emulation_version: version(release) }
 }
 
 /// Keeps the metric of the election up to date.

@@ -15,6 +15,7 @@ mod explain;
 mod extenders;
 mod follower;
 mod front;
+mod informers;
 mod options;
 mod page;
 mod placement_reason;

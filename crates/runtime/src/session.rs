@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use axum::Router;
-use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer};
+use berth_cluster::{Client, Connection, EventRecorder, Kinds, LeadershipLost, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_explain::DecisionRing;
 use berth_framework::Profile;
@@ -45,6 +45,7 @@ use crate::{
     extenders::HttpExtenders,
     follower::Follower,
     front::{Door, Front},
+    informers::Informers,
     options::Options,
     page,
     placement_reason::PlacementReason,
@@ -215,7 +216,7 @@ impl Session {
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
         let (events, incoming) = mpsc::channel(EVENTS_BOUND);
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
-        let (election, turn) = Election::start(client, &settings, &outside.hostname);
+        let (election, turn) = Election::start(client, &settings, &scheduling.gates, &outside.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
         let executor = outside.executor(&events, current_extenders, scheduling);
@@ -259,7 +260,8 @@ impl Session {
         })?;
         let (started, plugins_started) = oneshot::channel();
         let begin = Begin { plugins: plugins_started, turn };
-        let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), begin);
+        let informers = Arc::new(Informers::new(Arc::clone(metrics)));
+        let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), informers, begin);
         tasks.spawn("the watch of the cluster", watching);
         outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
         let Outside { recorder, sinks: Sinks { metrics, audit, .. }, .. } = outside;
@@ -294,6 +296,11 @@ impl Session {
             outcome = work => outcome,
             lost = lost => {
                 self.health.stopping();
+                if let LeadershipLost::EndOfTerm { until, .. } = lost {
+                    // No other replica schedules before the Lease is released or runs out, so what began is finished.
+                    let _ = tokio::time::timeout_at(until, self.stop()).await;
+                    return Err(anyhow::Error::new(lost).context("leader election lost"));
+                }
                 // Another replica may schedule from now on, so nothing is finished. The process ends with all its
                 // requests.
                 return Err(anyhow::Error::new(lost).context("leader election lost"));

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use berth_cluster::{Client, WatchEvent, WatchHandle, Watches, spawn_watches};
+use berth_cluster::{Client, WatchEvent, WatchHandle, WatchObserver, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
 use berth_model::{Features, KindRef, ObjectKey};
 use berth_plugin_host::watched_kinds::{self, dispensable_for, is_indispensable, wanted};
@@ -18,7 +18,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use crate::{election::Turn, extenders::HttpExtenders};
+use crate::{election::Turn, extenders::HttpExtenders, informers::Informers};
 
 /// The capacity of the channel. Watch events arrive in bursts of a whole list, and the watches wait if the channel is
 /// full.
@@ -56,6 +56,7 @@ pub(crate) enum WatchRequest {
 struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
+    informers: Arc<Informers>,
     features: Features,
     kinds: BTreeSet<KindRef>,
     /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for it.
@@ -143,6 +144,7 @@ impl WatchPlan {
         events: mpsc::Sender<Event>,
         mut requests: mpsc::UnboundedReceiver<WatchRequest>,
         health: Health,
+        informers: Arc<Informers>,
         Begin { plugins, mut turn }: Begin,
     ) {
         if timeout(PLUGINS_FIRST, plugins).await.is_err() {
@@ -152,14 +154,16 @@ impl WatchPlan {
             self.add(&request);
         }
         turn.until_watching().await;
-        Watching::start(&client, self).run(events, requests, health, turn).await;
+        Watching::start(&client, self, informers).run(events, requests, health, turn).await;
     }
 }
 
 impl Watching {
-    fn start(client: &Client, WatchPlan { pod_json, features, kinds, read }: WatchPlan) -> Self {
+    fn start(client: &Client, plan: WatchPlan, informers: Arc<Informers>) -> Self {
+        let WatchPlan { pod_json, features, kinds, read } = plan;
         let (sink, watched) = mpsc::channel(EVENTS_BOUND);
-        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect() };
+        let observer = Some(Arc::clone(&informers) as Arc<dyn WatchObserver>);
+        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect(), observer };
         let watches = spawn_watches(client, watches, &sink);
         let progress = Progress::Listing;
         let unlisted = read.clone();
@@ -168,6 +172,7 @@ impl Watching {
         Self {
             watched,
             watches,
+            informers,
             features,
             kinds,
             read,
@@ -188,6 +193,7 @@ impl Watching {
         mut turn: Turn,
     ) {
         loop {
+            let mut handling = None;
             let event = tokio::select! {
                 Some(request) = requests.recv() => {
                     match request {
@@ -198,7 +204,10 @@ impl Watching {
                 }
                 () = self.watches.ended() => return,
                 event = self.watched.recv() => match event {
-                    Some(event) => self.take(event),
+                    Some(event) => {
+                        handling = Some(self.informers.taken(event.kind()));
+                        self.take(event)
+                    }
                     None => return,
                 },
                 () = turn.until_scheduling(), if self.progress == Progress::StandingBy => {
@@ -224,6 +233,9 @@ impl Watching {
                 if events.send(event).await.is_err() {
                     return;
                 }
+            }
+            if let Some(handling) = handling {
+                handling.done();
             }
         }
     }

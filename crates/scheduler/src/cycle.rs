@@ -53,6 +53,8 @@ pub(crate) struct Cycle {
     n_cycles: u64,
     /// The time at which a decision was last recorded with scores and refusals.
     recorded_at: Option<Duration>,
+    /// Whether the log says that pods of groups are scheduled alone.
+    has_logged_groups: bool,
 }
 
 impl Cycle {
@@ -67,6 +69,9 @@ impl Cycle {
         let (pod, attempt) = (Arc::clone(&record.pod), record.attempts);
         if !is_to_be_tried(&pod, context) {
             return context.queue_mut().done(&pod.uid);
+        }
+        if attempt == 1 {
+            self.tell_of_group(&pod, context);
         }
         self.n_cycles += 1;
         let cycle = CycleId(self.n_cycles);
@@ -97,6 +102,19 @@ impl Cycle {
             self.record(&decision, &pod, attempt, context);
         }
         self.last = Some(LastAttempt { number: self.n_cycles, pod, decision });
+    }
+
+    /// Says that a pod with `spec.schedulingGroup` is scheduled alone. kube-scheduler ignores the field as well while
+    /// its feature gate GenericWorkload is off, and says nothing.
+    fn tell_of_group(&mut self, pod: &Pod, context: &mut Context) {
+        let Some(group) = context.pending_pod(&pod.uid).and_then(|pending| pending.pod_group.clone()) else { return };
+        let note = format!("The pod is scheduled alone: its PodGroup {group} is ignored, as without GenericWorkload");
+        context.pod_event(pod, PodEvent::SCHEDULED_ALONE, note);
+        if !std::mem::replace(&mut self.has_logged_groups, true) {
+            let name = context.full_name(pod);
+            let rest = "pods of PodGroups are scheduled alone, as kube-scheduler does while GenericWorkload is off";
+            context.log(Level::Warn, format!("{name} is in the PodGroup {group}: {rest}"));
+        }
     }
 
     /// Records a decision for explanations.

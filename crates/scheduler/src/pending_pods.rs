@@ -16,6 +16,8 @@ pub(crate) struct PendingPod {
     pub(crate) asked: Option<api::Condition>,
     /// `status.nominatedNodeName`, as the scheduler last saw or requested it.
     pub(crate) nominated_node_name: String,
+    /// The PodGroup that `spec.schedulingGroup` names.
+    pub(crate) pod_group: Option<Arc<str>>,
 }
 
 impl PendingPod {
@@ -27,6 +29,7 @@ impl PendingPod {
             conditions: api.status.conditions.clone(),
             asked: None,
             nominated_node_name: api.status.nominated_node_name.clone(),
+            pod_group: api.spec.scheduling_group.as_ref().map(|group| Arc::from(group.pod_group_name.as_str())),
         }
     }
 }

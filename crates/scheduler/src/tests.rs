@@ -7,6 +7,7 @@ mod extenders;
 mod faults;
 mod follow;
 mod granted;
+mod groups;
 mod kit;
 mod memory;
 mod model;

@@ -53,6 +53,8 @@ pub enum Unhealthy {
     LeaseNotRenewed,
     #[error("the initial lists are not complete")]
     Listing,
+    #[error("the LeaseCandidate is not written")]
+    NoCandidate,
     #[error("the scheduler is stopping")]
     Stopping,
 }
@@ -140,6 +142,9 @@ impl Health {
                 let is_stopping = state.readiness == Readiness::Stopping;
                 add("shutdown", if is_stopping { Err(Unhealthy::Stopping) } else { Ok(()) });
                 let is_listing = state.readiness == Readiness::Listing;
+                if let Some(is_candidate) = state.leadership.as_ref().and_then(Leadership::is_candidate) {
+                    add("informer-sync", if is_candidate { Ok(()) } else { Err(Unhealthy::NoCandidate) });
+                }
                 add("sched-handler-sync", if is_listing { Err(Unhealthy::Listing) } else { Ok(()) });
             }
         }

@@ -4,6 +4,7 @@
 
 mod api_calls;
 mod binding_conditions;
+mod informers;
 mod process;
 mod registration;
 mod releases;
@@ -23,9 +24,11 @@ use prometheus::{CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry,
 
 pub use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
+    informers::InformerMetrics,
     scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
 };
 use self::{
+    informers::InformersMetrics,
     process::ProcessMetrics,
     registration::{
         Registration,
@@ -82,6 +85,7 @@ pub struct Metrics {
     volume_stage_errors: IntCounterVec,
     client_requests: IntCounterVec,
     client_latency: HistogramVec,
+    informers: InformersMetrics,
     /// The results of probes, which have an endpoint of their own.
     slis: Slis,
     process: ProcessMetrics,
@@ -113,6 +117,7 @@ impl Metrics {
         let metrics = Self {
             scheduler: SchedulerMetrics::new(&mut add),
             api_calls: ApiCallMetrics::new(&mut add),
+            informers: InformersMetrics::new(&mut add),
             leader: add.gauge(
                 Alpha,
                 "leader_election_master_status",
@@ -494,6 +499,11 @@ impl Metrics {
     /// Starts the metrics of the gate SchedulerAsyncAPICalls.
     pub fn count_api_calls(&self) -> ApiCallMetrics {
         self.api_calls.clone()
+    }
+
+    /// The metrics of the watch of one kind.
+    pub fn informer(&self, group: &str, version: &str, resource: &str) -> InformerMetrics {
+        self.informers.of(group, version, resource)
     }
 
     /// Records the emulated Kubernetes release, and the state of its feature gates.

@@ -117,22 +117,61 @@ async fn configuration_with_an_unknown_plugin_argument() {
     check(files, arguments, 2, &["profiles[0].pluginConfig[0].args.scoringStrategie", "remove it"]).await;
 }
 
+/// Runs `berth kube-scheduler`, which ends with code 1 after every mistake, as kube-scheduler does. The last line of
+/// standard error must contain all of `parts`.
+async fn check_kube_scheduler(files: &[(&str, &[u8])], arguments: &[&str], parts: &[&str]) {
+    let dir = folder(files);
+    let here = dir.path().display().to_string();
+    let arguments: Vec<String> = arguments.iter().map(|argument| argument.replace("{dir}", &here)).collect();
+    let ended = Process::berth(["kube-scheduler"].map(str::to_owned).iter().chain(&arguments)).ended(LIMIT).await;
+    let Ended { status, out, err } = &ended;
+    assert_eq!((status.code(), out.as_str()), (Some(1), ""), "{arguments:?}: {err}");
+    let last = err.lines().next_back().unwrap_or_default().replace(&here, "{dir}");
+    for part in parts {
+        assert!(last.contains(part), "{arguments:?} should say `{part}`, but says: {last}");
+    }
+}
+
 #[tokio::test]
 async fn kube_schedulers_flags_that_make_no_sense() {
-    check(&[], &["kube-scheduler", "--leader-elect=maybe"], 2, &["--leader-elect", "true or false"]).await;
-    check(&[], &["kube-scheduler", "--no-such-flag"], 2, &["--no-such-flag"]).await;
-    check(
-        &[],
-        &["kube-scheduler", "--feature-gates=GangScheduling=true"],
-        2,
-        &["GangScheduling=true", "is not supported"],
-    )
-    .await;
-    check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["unrecognized feature gate: Gangs"]).await;
-    check(&[], &["kube-scheduler", "--emulated-version=new"], 2, &["--emulated-version", "invalid version"]).await;
-    let arguments = &["kube-scheduler", "--leader-elect-lease-duration=1s"];
-    check(&[], arguments, 2, &["leaderElection.leaseDuration", "greater than RenewDeadline"]).await;
-    check(&[], &["kube-scheduler", "--master=nowhere"], 2, &["nowhere"]).await;
+    check_kube_scheduler(&[], &["--leader-elect=maybe"], &["Error: invalid argument", "want true or false"]).await;
+    check_kube_scheduler(&[], &["--no-such-flag"], &["Error: unknown flag: --no-such-flag"]).await;
+    check_kube_scheduler(&[], &["--config"], &["Error: flag needs an argument: --config"]).await;
+    check_kube_scheduler(&[], &["file.yaml"], &["does not take any arguments, got [\"file.yaml\"]"]).await;
+    check_kube_scheduler(&[], &["--logging-format=xml"], &["--logging-format xml: use text or json"]).await;
+}
+
+/// What comes after the flags is logged, as in kube-scheduler.
+#[tokio::test]
+async fn settings_that_kube_scheduler_refuses() {
+    let failed = "\"command failed\" err=";
+    for gate in ["GangScheduling=true", "GenericWorkload=true"] {
+        check_kube_scheduler(&[], &["--feature-gates", gate], &[failed, gate, "is not supported"]).await;
+    }
+    check_kube_scheduler(&[], &["--feature-gates", "Gangs=true"], &[failed, "unrecognized feature gate: Gangs"]).await;
+    check_kube_scheduler(&[], &["--emulated-version=new"], &[failed, "--emulated-version", "invalid version"]).await;
+    let arguments = ["--leader-elect-lease-duration=1s"];
+    check_kube_scheduler(&[], &arguments, &[failed, "leaderElection.leaseDuration", "greater than RenewDeadline"])
+        .await;
+    check_kube_scheduler(&[], &["--master=nowhere"], &[failed, "nowhere"]).await;
+    check_kube_scheduler(&[], &["--config={dir}/absent.yaml"], &[failed, "{dir}/absent.yaml", "No such file"]).await;
+    let files: &[(&str, &[u8])] = &[("config.yaml", b"apiVersion: v1\nkind: Pod\n")];
+    check_kube_scheduler(files, &["--config={dir}/config.yaml"], &[failed, "{dir}/config.yaml"]).await;
+}
+
+#[tokio::test]
+async fn help_and_version_of_kube_scheduler_are_results() {
+    let ended = |flag: &'static str| Process::berth(["kube-scheduler", flag]).ended(LIMIT);
+    for (flag, part) in [
+        ("--help", "--leader-elect-lease-duration"),
+        ("-h", "--feature-gates"),
+        ("--version", "Kubernetes v1.37.0+berth."),
+        ("--version=raw", "version.Info{Major:\"1\", Minor:\"37\", GitVersion:\"v1.37.0+berth."),
+    ] {
+        let Ended { status, out, err } = ended(flag).await;
+        assert_eq!((status.code(), err.as_str()), (Some(0), ""), "{flag}");
+        assert!(out.contains(part), "{flag}: {out}");
+    }
 }
 
 #[tokio::test]

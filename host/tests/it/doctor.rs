@@ -231,3 +231,35 @@ async fn a_cluster_or_scheduler_that_does_not_answer_is_a_problem() {
     contains(&complaints, &["problem cluster", "http://127.0.0.1:1"]);
     contains(&complaints, &["problem scheduler", "127.0.0.1:1"]);
 }
+
+/// The release decides which arguments are allowed and which kinds are read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setup_is_checked_for_the_release_of_its_cluster() {
+    let shape = "{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}";
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let setup =
+        Setup::new(&format!("{config}profiles: [{{pluginConfig: [{{name: VolumeBinding, args: {shape}}}]}}]\n"), "");
+    let rights = |ended: &Ended| {
+        let told = ended.out.lines().find_map(|line| line.split_once("may do all ")).expect("the rights are checked").1;
+        told.split(' ').next().and_then(|number| number.parse::<u32>().ok()).expect("a number")
+    };
+    let mut n_rights = Vec::new();
+    for (server, asked, release) in [("1.36", None, "1.36"), ("1.37", None, "1.37"), ("1.37", Some("1.36"), "1.36")] {
+        let cluster = Cluster::start(&["--no-scheduler", "--kubernetes-version", server]).await;
+        let kubeconfig = cluster.kubeconfig().display().to_string();
+        let asked: Vec<&str> = asked.into_iter().flat_map(|version| ["--emulated-version", version]).collect();
+        let ended = setup.doctor(&[&["--pre", "--kubeconfig", &kubeconfig][..], &asked].concat()).await;
+        assert!(ended.out.contains(&format!("decisions are those of kube-scheduler {release}, ")), "{}", ended.out);
+        let is_refused = ended.out.contains("turn on the feature gate StorageCapacityScoring");
+        assert_eq!(
+            (is_refused, ended.status.code()),
+            (release == "1.36", Some(i32::from(is_refused))),
+            "{}",
+            ended.out
+        );
+        let plain = Process::berth(["doctor", "--pre", "--kubeconfig", &kubeconfig].iter().chain(&asked)).ended(LIMIT);
+        n_rights.push(rights(&plain.await));
+    }
+    let [old, new, as_old] = n_rights[..] else { panic!("{n_rights:?}") };
+    assert_eq!((new, as_old), (old + 2, old), "1.37 lists and watches DeviceTaintRules");
+}

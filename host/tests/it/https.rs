@@ -6,6 +6,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use http_body_util::{BodyExt as _, Empty};
@@ -17,7 +18,10 @@ use pprof::protos::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::{
+    net::TcpStream,
+    time::{sleep, timeout},
+};
 use tokio_rustls::TlsConnector;
 
 use crate::{
@@ -451,4 +455,32 @@ async fn health_checks_and_pods_resources_are_metrics() {
     let first = text.lines().next().expect("a line");
     let line: Value = serde_json::from_str(first).unwrap_or_else(|error| panic!("{error}: {first}"));
     assert!(line["ts"].is_f64() && line["msg"].is_string() && line["caller"].is_string(), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gates_decide_what_the_endpoints_show() {
+    let asking = ["--authentication-kubeconfig={kubeconfig}", "--authorization-kubeconfig={kubeconfig}"];
+    let gates = "--feature-gates=ComponentFlagz=false,ComponentStatusz=false,SchedulerAsyncAPICalls=true";
+    for (flags, is_default) in [(&[][..], true), (&[gates], false)] {
+        let bench = Bench::start(&[&asking, flags].concat()).await;
+        bench.cluster.create(&pod("a", "100m", "128Mi")).await;
+        bench.cluster.node_of("a").await;
+        let metrics = async || bench.get(token("any"), "/metrics").await.expect("anybody may");
+        let is_bound = |metrics: &str| metrics.contains("scheduler_schedule_attempts_total{");
+        let metrics = timeout(DEADLINE, async {
+            loop {
+                let metrics = metrics().await;
+                if is_bound(&metrics) {
+                    return metrics;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        });
+        let metrics = metrics.await.expect("the attempt is counted");
+        assert_eq!(metrics.contains("scheduler_async_api_call_execution_total{"), !is_default, "{metrics}");
+        for path in ["/flagz", "/statusz"] {
+            let code = bench.get(token("any"), path).await.err().map(|(code, _)| code);
+            assert_eq!(code, (!is_default).then_some(404), "{path}");
+        }
+    }
 }

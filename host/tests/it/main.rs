@@ -14,6 +14,7 @@ mod bundle;
 mod cache_dump;
 mod chromium;
 mod cluster;
+mod coordinated_election;
 mod crash;
 mod cut_over;
 mod demo;

@@ -27,6 +27,10 @@ async fn a_scheduler_is_of_the_release_of_its_api_server_unless_told_another() {
         let text = scheduler.until("/metrics", |text| text.contains("scheduler_pending_pods{")).await;
         assert!(text.contains(&format!("git_version=\"v{release}.")), "{text}");
         assert_eq!(text.contains("scheduler_queued_entities{"), is_new, "{text}");
+        let of_pods = "{group=\"\",name=\"kube-scheduler\",resource=\"pods\",version=\"v1\"}";
+        for name in ["store_resource_version", "queued_items", "processing_latency_seconds_count"] {
+            assert_eq!(text.contains(&format!("informer_{name}{of_pods}")), is_new, "{name}: {text}");
+        }
 
         let mut low = pod("low", "12", "1Gi");
         low["spec"]["terminationGracePeriodSeconds"] = json!(0);

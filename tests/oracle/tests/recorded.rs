@@ -153,6 +153,43 @@ fn n_differences(family: &str, execution: &dyn Execution) -> Result<usize> {
     Ok(n)
 }
 
+/// kube-scheduler answered these cases with a gate at another value than the default. Berth answers as recorded only
+/// with that value.
+#[test]
+fn each_gate_of_the_cases_changes_an_answer() -> Result<()> {
+    let suite = suite()?;
+    let (mut shown, mut named) = (BTreeSet::new(), BTreeSet::new());
+    for case in suite.cases(suite.family("gated")?)? {
+        let mut case = case?;
+        let gates: Vec<String> = case.gates.keys().cloned().collect();
+        let [gate] = gates.as_slice() else { continue };
+        let gate = gate.clone();
+        named.insert(gate.clone());
+        if shown.contains(&gate) || !check(&case, &Native).differences.is_empty() {
+            continue;
+        }
+        case.gates.clear();
+        if !check(&case, &Native).differences.is_empty() {
+            shown.insert(gate);
+        }
+    }
+    let expected = [
+        "DRAConsumableCapacity",
+        "DRADeviceBindingConditions",
+        "DRADeviceTaintRules",
+        "DRADeviceTaints",
+        "DRAExtendedResource",
+        "DRAListTypeAttributes",
+        "DRAPartitionableDevices",
+        "StorageCapacityScoring",
+        "TaintTolerationComparisonOperators",
+        "VolumeLimitScaling",
+    ];
+    assert_eq!(shown, expected.map(str::to_owned).into());
+    assert_eq!(named, shown, "each gate that was recorded is shown to decide");
+    Ok(())
+}
+
 /// Another choice of a volume must fail the test, and so must a missing volume.
 #[test]
 fn a_doctored_choice_of_volumes_differs() -> Result<()> {

@@ -1,6 +1,7 @@
 //! The plugin through the framework's traits.
 
 mod device_cluster;
+mod gates;
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

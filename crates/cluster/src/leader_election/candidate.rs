@@ -20,6 +20,8 @@ pub(super) struct LeaseRecord {
     pub(super) renew_time: String,
     /// The number of times that the Lease changed its holder.
     pub(super) lease_transitions: u32,
+    /// The candidate that the coordinator wants to lead instead of the holder.
+    pub(super) preferred_holder: Option<String>,
 }
 
 /// The answer of a candidate about the Lease.
@@ -27,6 +29,10 @@ pub(super) struct LeaseRecord {
 pub(super) enum Verdict {
     /// Another candidate holds the Lease.
     Held { by: String },
+    /// The coordinator has not given the Lease to anybody, or the holder has not renewed it in time.
+    Unassigned,
+    /// The candidate holds the Lease, and the coordinator prefers another one.
+    EndOfTerm { preferred: String },
     /// Writing this record makes or keeps the candidate the leader, on condition that the Lease has not changed.
     Write(LeaseRecord),
 }
@@ -35,14 +41,16 @@ pub(super) enum Verdict {
 pub(super) struct Candidate {
     identity: String,
     lease_duration_seconds: u32,
+    /// Whether only the coordinator gives the Lease to a candidate. Otherwise candidates take it.
+    is_coordinated: bool,
     /// The Lease as last seen or written, and the time since which it has been the same.
     observed: Option<(LeaseRecord, Duration)>,
 }
 
 impl Candidate {
-    pub(super) fn new(identity: String, lease_duration: Duration) -> Self {
+    pub(super) fn new(identity: String, lease_duration: Duration, is_coordinated: bool) -> Self {
         let lease_duration_seconds = u32::try_from(lease_duration.as_secs()).unwrap_or(u32::MAX);
-        Self { identity, lease_duration_seconds, observed: None }
+        Self { identity, lease_duration_seconds, is_coordinated, observed: None }
     }
 
     /// Takes in the Lease that was read; `None` if it does not exist. `now` is the candidate's own clock, and `time` is
@@ -50,13 +58,14 @@ impl Candidate {
     pub(super) fn look(&mut self, found: Option<LeaseRecord>, now: Duration, time: &str) -> Verdict {
         let Some(found) = found else {
             self.observed = None;
-            return Verdict::Write(self.record(time, time, 0));
+            return if self.is_coordinated { Verdict::Unassigned } else { Verdict::Write(self.record(time, time, 0)) };
         };
         let since = match &self.observed {
             Some((record, since)) if *record == found => *since,
             Some(_) | None => now,
         };
-        let verdict = self.judge(&found, now.saturating_sub(since), time);
+        let judge = if self.is_coordinated { Self::judge_coordinated } else { Self::judge };
+        let verdict = judge(self, &found, now.saturating_sub(since), time);
         self.observed = Some((found, since));
         verdict
     }
@@ -69,7 +78,7 @@ impl Candidate {
     /// The record that renews the Lease as it was last seen, if the candidate holds it.
     pub(super) fn renewal(&self, time: &str) -> Option<LeaseRecord> {
         let (record, _) = self.observed.as_ref()?;
-        (record.holder_identity == self.identity)
+        (record.holder_identity == self.identity && record.preferred_holder.is_none())
             .then(|| self.record(&record.acquire_time, time, record.lease_transitions))
     }
 
@@ -81,6 +90,22 @@ impl Candidate {
             acquire_time: time.to_owned(),
             renew_time: time.to_owned(),
             lease_transitions: found.lease_transitions,
+            preferred_holder: None,
+        }
+    }
+
+    /// What client-go's `tryCoordinatedRenew` decides.
+    fn judge_coordinated(&self, found: &LeaseRecord, age: Duration, time: &str) -> Verdict {
+        let is_over = age > Duration::from_secs(found.lease_duration_seconds.into());
+        if is_over || found.holder_identity.is_empty() {
+            return Verdict::Unassigned;
+        }
+        if found.holder_identity != self.identity {
+            return Verdict::Held { by: found.holder_identity.clone() };
+        }
+        match found.preferred_holder.as_ref().filter(|preferred| !preferred.is_empty()) {
+            Some(preferred) => Verdict::EndOfTerm { preferred: preferred.clone() },
+            None => Verdict::Write(self.record(&found.acquire_time, time, found.lease_transitions)),
         }
     }
 
@@ -102,6 +127,7 @@ impl Candidate {
             acquire_time: acquire_time.to_owned(),
             renew_time: renew_time.to_owned(),
             lease_transitions,
+            preferred_holder: None,
         }
     }
 }
@@ -121,14 +147,14 @@ mod tests {
     fn written(verdict: Verdict) -> LeaseRecord {
         match verdict {
             Verdict::Write(record) => record,
-            Verdict::Held { by } => panic!("held by {by}"),
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_lease_is_held_until_it_has_not_changed_for_its_duration() {
-        let mut first = Candidate::new("first".into(), LEASE);
-        let mut second = Candidate::new("second".into(), LEASE);
+        let mut first = Candidate::new("first".into(), LEASE, false);
+        let mut second = Candidate::new("second".into(), LEASE, false);
         let lease = written(first.look(None, seconds(1000), "t0"));
         assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (0, 15));
         first.wrote(lease.clone(), seconds(1000));
@@ -146,11 +172,37 @@ mod tests {
 
     #[test]
     fn a_released_lease_is_free_at_once() {
-        let mut first = Candidate::new("first".into(), LEASE);
+        let mut first = Candidate::new("first".into(), LEASE, false);
         let lease = written(first.look(None, seconds(0), "t0"));
         let released = Candidate::release(&lease, "t1");
-        let mut second = Candidate::new("second".into(), LEASE);
+        let mut second = Candidate::new("second".into(), LEASE, false);
         assert_eq!(written(second.look(Some(released), seconds(0), "t2")).lease_transitions, 1);
+    }
+
+    #[test]
+    fn a_coordinated_lease_is_kept_and_never_taken() {
+        let mut candidate = Candidate::new("first".into(), LEASE, true);
+        assert_eq!(candidate.look(None, seconds(0), "t0"), Verdict::Unassigned, "only the coordinator creates it");
+        let lease = |holder: &str, preferred: Option<&str>| LeaseRecord {
+            holder_identity: holder.to_owned(),
+            lease_duration_seconds: 15,
+            acquire_time: "t1".to_owned(),
+            renew_time: "t1".to_owned(),
+            lease_transitions: 4,
+            preferred_holder: preferred.map(str::to_owned),
+        };
+        assert_eq!(candidate.look(Some(lease("", None)), seconds(1), "t1"), Verdict::Unassigned);
+        let held = Verdict::Held { by: "other".into() };
+        assert_eq!(candidate.look(Some(lease("other", None)), seconds(2), "t2"), held);
+        assert_eq!(candidate.look(Some(lease("other", None)), seconds(18), "t3"), Verdict::Unassigned, "it is over");
+        let renewed = written(candidate.look(Some(lease("first", Some(""))), seconds(19), "t4"));
+        assert_eq!((renewed.acquire_time.as_str(), renewed.renew_time.as_str()), ("t1", "t4"));
+        assert_eq!(renewed.lease_transitions, 4, "the coordinator has counted the change");
+        candidate.wrote(renewed, seconds(19));
+        assert!(candidate.renewal("t5").is_some());
+        let over = Verdict::EndOfTerm { preferred: "other".into() };
+        assert_eq!(candidate.look(Some(lease("first", Some("other"))), seconds(21), "t6"), over);
+        assert_eq!(candidate.renewal("t7"), None);
     }
 
     /// A step of one candidate, some tenths of a second after the previous step.
@@ -176,7 +228,7 @@ mod tests {
             let renew_deadline = seconds(10);
             let mut lease: Option<LeaseRecord> = None;
             let mut version = 0_u64;
-            let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE));
+            let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE, false));
             // The Lease that each has read and not yet answered, and the time until which each believes that it leads.
             let mut read: [Option<(u64, LeaseRecord, Duration)>; 3] = [None, None, None];
             let mut leads_until = [Duration::ZERO; 3];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::test_server::{self, Call, Server};
+use crate::test_server::{self, Call, Server, Stream};
 
 use super::*;
 
@@ -16,6 +16,10 @@ struct Bench {
 }
 
 fn start() -> Bench {
+    start_with(None)
+}
+
+fn start_with(coordination: Option<Coordination>) -> Bench {
     let (client, server) = test_server::server();
     let settings = ElectionSettings {
         namespace: "kube-system".into(),
@@ -25,6 +29,7 @@ fn start() -> Bench {
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
+        coordination,
     };
     Bench { server, elector: Elector::spawn(client, settings, async {}) }
 }
@@ -220,4 +225,156 @@ async fn an_overloaded_server_is_asked_again_when_it_says() {
     assert_eq!(bench.next().await.line(), format!("PUT {LEASE}"));
     assert_eq!(turned_away.elapsed().as_secs(), 2);
     assert!(bench.elector.leadership().is_leading());
+}
+
+const CANDIDATES: &str = "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates";
+
+/// Requests about LeaseCandidates are answered on the way, and the watch stays open.
+struct Coordinated {
+    bench: Bench,
+    watch: Option<Stream>,
+    /// The LeaseCandidate as it was last written.
+    candidate: Option<Value>,
+    n_writes: u32,
+}
+
+impl Coordinated {
+    fn start() -> Self {
+        let coordination = Coordination { binary_version: "1.37.0".to_owned(), emulation_version: "1.36.0".to_owned() };
+        Self { bench: start_with(Some(coordination)), watch: None, candidate: None, n_writes: 0 }
+    }
+
+    /// The next request about the Lease.
+    async fn next(&mut self) -> Call {
+        loop {
+            let call = self.bench.server.next().await;
+            match (call.method.as_str(), &self.candidate) {
+                _ if call.path == EVENTS => call.answer(201, &json!({})),
+                _ if call.has("watch=true") => {
+                    let mut stream = call.stream();
+                    stream.end_list("1").await;
+                    self.watch = Some(stream);
+                }
+                ("GET", None) if call.path.starts_with(CANDIDATES) => call.refuse(404, "NotFound", "no candidate"),
+                ("GET", Some(candidate)) if call.path.starts_with(CANDIDATES) => call.answer(200, &candidate.clone()),
+                _ if call.path.starts_with(CANDIDATES) => {
+                    self.candidate = Some(call.body.clone());
+                    self.n_writes += 1;
+                    let body = call.body.clone();
+                    call.answer(200, &body);
+                }
+                _ => return call,
+            }
+        }
+    }
+
+    /// Answers requests about the Lease in the same way until `is_enough`.
+    async fn until(&mut self, lease: Option<&Value>, is_enough: impl Fn(&Self) -> bool) {
+        while !is_enough(self) {
+            let call = self.next().await;
+            assert_eq!(call.method, Method::GET, "only the coordinator gives the lease away");
+            match lease {
+                Some(lease) => call.answer(200, lease),
+                None => call.refuse(404, "NotFound", "no lease"),
+            }
+        }
+    }
+
+    /// The coordinator gives the Lease to the candidate, which renews it.
+    async fn win(&mut self) {
+        self.next().await.answer(200, &given("3", None));
+        let call = self.next().await;
+        assert_eq!(call.line(), format!("PUT {LEASE}"));
+        assert_eq!(
+            (&call.body["spec"]["leaseTransitions"], &call.body["spec"]["holderIdentity"]),
+            (&json!(3), &json!("vm_1"))
+        );
+        assert_eq!(call.body["spec"]["strategy"], "OldestEmulationVersion");
+        let lease = stored(&call, "4");
+        call.answer(200, &lease);
+        self.bench.elector.leadership().won().await;
+    }
+}
+
+/// The Lease that the coordinator gave to the candidate.
+fn given(version: &str, preferred: Option<&str>) -> Value {
+    let mut lease = lease(version, "vm_1", "2026-11-21T03:11:59.000000Z");
+    lease["spec"]["preferredHolder"] = json!(preferred);
+    lease
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinated_candidate_offers_itself_and_answers() {
+    let mut coordinated = Coordinated::start();
+    coordinated.until(None, |it| it.candidate.is_some() && it.watch.is_some()).await;
+    let candidate = coordinated.candidate.clone().expect("written");
+    assert_eq!(candidate["metadata"], json!({"name": "vm_1", "namespace": "kube-system"}));
+    let expected = json!({"leaseName": "kube-scheduler", "binaryVersion": "1.37.0", "emulationVersion": "1.36.0",
+        "strategy": "OldestEmulationVersion", "renewTime": candidate["spec"]["renewTime"]});
+    assert_eq!(candidate["spec"], expected);
+    let other = lease("5", "other_2", "2026-11-21T03:11:59.000000Z");
+    coordinated.until(Some(&other), |it| it.bench.elector.leadership().is_candidate() == Some(true)).await;
+    assert_eq!(coordinated.n_writes, 1);
+    // A ping that is older than the last renewal was answered already.
+    for (ping, n_writes) in [("2001-01-01T00:00:00.000000Z", 1), ("2999-01-01T00:00:00.000000Z", 2)] {
+        let mut pinged = candidate.clone();
+        pinged["metadata"]["resourceVersion"] = json!(format!("{n_writes}0"));
+        pinged["metadata"]["uid"] = json!("8");
+        pinged["spec"]["pingTime"] = json!(ping);
+        coordinated.candidate = Some(pinged.clone());
+        coordinated.watch.as_mut().expect("it is open").send("MODIFIED", &pinged).await;
+        for _ in 0..3 {
+            coordinated.next().await.answer(200, &other);
+        }
+        assert_eq!(coordinated.n_writes, n_writes, "{ping}");
+    }
+    let answered = &coordinated.candidate.as_ref().expect("written")["spec"];
+    assert_eq!(answered["pingTime"], "2999-01-01T00:00:00.000000Z", "what the coordinator wrote is kept");
+    assert!(!coordinated.bench.elector.leadership().is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinated_leader_gives_up_for_the_preferred_candidate() {
+    let mut coordinated = Coordinated::start();
+    coordinated.win().await;
+    let call = coordinated.next().await;
+    assert_eq!(call.line(), format!("PUT {LEASE}"));
+    call.refuse(409, "Conflict", "the coordinator wrote");
+    coordinated.next().await.answer(200, &given("9", Some("other_2")));
+    let reason = coordinated.bench.elector.leadership().lost().await;
+    let expected = "the coordinator prefers other_2 as the holder of the lease kube-system/kube-scheduler";
+    assert_eq!(reason.to_string(), expected);
+    let LeadershipLost::EndOfTerm { until, .. } = reason else { panic!("{reason}") };
+    assert!(until > Instant::now(), "its work may end in good order");
+    let Coordinated { bench: Bench { mut server, elector }, .. } = coordinated;
+    let releasing = tokio::spawn(elector.release());
+    let released = loop {
+        let call = server.next().await;
+        match call.method.as_str() {
+            _ if call.path == EVENTS => call.answer(201, &json!({})),
+            "GET" if call.path == LEASE => call.answer(200, &given("9", Some("other_2"))),
+            "PUT" if call.path == LEASE => break call,
+            _ => call.lose(),
+        }
+    };
+    assert_eq!(released.body["spec"]["holderIdentity"], "");
+    assert_eq!(released.body["spec"].get("preferredHolder"), None);
+    let lease = stored(&released, "10");
+    released.answer(200, &lease);
+    drop(server);
+    releasing.await.expect("no panic");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_kind_a_coordinated_candidate_tries_on_and_does_not_lead() {
+    let mut bench =
+        start_with(Some(Coordination { binary_version: "1.37.0".into(), emulation_version: "1.36.0".into() }));
+    let mut n_tries = 0;
+    while n_tries < 3 {
+        let call = bench.server.next().await;
+        n_tries += u32::from(call.method == Method::POST);
+        call.refuse(404, "NotFound", "the server could not find the requested resource");
+    }
+    let leadership = bench.elector.leadership();
+    assert_eq!((leadership.is_leading(), leadership.is_candidate()), (false, Some(false)));
 }

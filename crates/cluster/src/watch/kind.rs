@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::object::{BadName, collection_path};
 
-use super::WatchEvent;
+use super::{NODES, PODS, WatchEvent};
 
 /// A kind of object under watch.
 #[derive(Clone, Debug)]
@@ -54,6 +54,14 @@ impl Kind {
             Self::Nodes => "nodes",
             Self::Other(kind) if kind.plural.is_empty() => &kind.kind,
             Self::Other(kind) => &kind.plural,
+        }
+    }
+
+    pub(super) fn named(&self) -> &KindRef {
+        match self {
+            Self::Pods { .. } => &PODS,
+            Self::Nodes => &NODES,
+            Self::Other(kind) => kind,
         }
     }
 

@@ -31,7 +31,7 @@ use crate::{
 };
 
 use super::{
-    RelistRequests, WatchEvent,
+    RelistRequests, WatchEvent, WatchObserver,
     kind::{Identity, Kind},
     known_objects::{KnownObjects, ObjectChange},
     reconnect_backoff::ReconnectBackoff,
@@ -85,6 +85,7 @@ pub(super) struct Session {
     forbidden: Option<u64>,
     /// Whether the server did not serve the kind at the last attempt.
     is_missing: bool,
+    observer: Option<Arc<dyn WatchObserver>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +156,12 @@ impl Session {
             synced: None,
             forbidden: None,
             is_missing: false,
+            observer: None,
         }
+    }
+
+    pub(super) fn observed_by(self, observer: Option<Arc<dyn WatchObserver>>) -> Self {
+        Self { observer, ..self }
     }
 
     /// Runs until the receiver of the events is dropped.
@@ -400,8 +406,16 @@ impl Session {
         }
         self.say_synced().await?;
         self.is_missing = false;
-        self.resume_from = Some(resource_version);
+        self.resume_at(resource_version);
         Ok(())
+    }
+
+    /// Notes the resource version up to which everything was read.
+    fn resume_at(&mut self, resource_version: String) {
+        if let Some(observer) = &self.observer {
+            observer.read_up_to(self.kind.named(), &resource_version);
+        }
+        self.resume_from = Some(resource_version);
     }
 
     /// Takes in changes until the server ends the watch, for at most `limit`.
@@ -417,7 +431,7 @@ impl Session {
             match frame {
                 Frame::Applied(json) => self.apply(json).await?,
                 Frame::Deleted(json) => self.delete(json).await?,
-                Frame::Bookmark { resource_version, .. } => self.resume_from = Some(resource_version),
+                Frame::Bookmark { resource_version, .. } => self.resume_at(resource_version),
                 Frame::Error(status) => return Err(refused(status)),
             }
         }
@@ -484,11 +498,14 @@ impl Session {
     /// Takes the version from which to go on. The versions of objects have no such meaning while a list is read.
     fn advance(&mut self, identity: Identity) {
         if self.resume_from.is_some() && !identity.resource_version.is_empty() {
-            self.resume_from = Some(identity.resource_version);
+            self.resume_at(identity.resource_version);
         }
     }
 
     async fn send(&self, event: WatchEvent) -> Result<(), WatchError> {
+        if let Some(observer) = &self.observer {
+            observer.queued(event.kind());
+        }
         self.sink.send(event).await.map_err(|_| WatchError::Closed)
     }
 }

@@ -1,7 +1,7 @@
 //! Tests for the tables of gates, and for the page of the guide that is made from them.
 
 use super::*;
-use crate::emulation::NOT_BUILT_OF_1_37;
+use crate::feature_gates::shown::{SHOWN, is_switched, switchable};
 
 #[test]
 fn each_line_is_a_gate() {
@@ -67,13 +67,7 @@ fn gates_page() -> String {
          | gate | 1.36 | 1.37 | what is so while it is on |\n\
          |---|---|---|---|\n",
     );
-    let is_switched =
-        |name: &str| Release::ALL.iter().any(|release| find(*release, name).is_some_and(|gate| !gate.is_locked));
-    let mut gates: Vec<(&str, &str)> = OF_THE_PROGRAM.to_vec();
-    let features = Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate);
-    gates.extend(features.map(|feature| (feature.name(), feature.explanation())));
-    gates.sort_unstable();
-    for (name, explanation) in gates.into_iter().filter(|(name, _)| is_switched(name)) {
+    for (name, explanation) in switchable() {
         page += &format!("| {name} | {} | {explanation} |\n", in_each(name));
     }
     page += &format!(
@@ -87,6 +81,16 @@ fn gates_page() -> String {
     );
     for (name, reason) in UNBUILT.iter().filter(|(name, _)| is_switched(name)) {
         page += &format!("| {name} | {} | {reason} |\n", in_each(name));
+    }
+    page += "\n\
+             While GenericWorkload is off, a pod with `spec.schedulingGroup` is scheduled alone, as in kube-scheduler. Berth says so in the event `PodGroupIgnored` of the\n\
+             pod, and once in the log.\n\n\
+             ## How the gates are tested\n\n\
+             The tests of a gate compare Berth with the gate on and off. A test fails if a gate that can be switched has no entry here.\n\n\
+             | gate | tests |\n\
+             |---|---|\n";
+    for (gate, shown) in SHOWN {
+        page += &format!("| {gate} | {shown} |\n");
     }
     page
 }
@@ -115,19 +119,15 @@ fn releases_page() -> String {
              ## Metrics\n\n\
              Release 1.37 adds `scheduler_queued_entities` and `scheduler_queue_incoming_entities_total`, which count pods in Berth. It renames\n\
              `scheduler_resourceclaim_creates_total` to `dynamic_resource_allocation_resourceclaim_creates_total`, with labels for the owner. It makes\n\
-             `scheduler_scheduling_algorithm_duration_seconds` and `scheduler_plugin_execution_duration_seconds` BETA. `kubernetes_build_info` and\n\
-             `kubernetes_feature_enabled` have the values of the release.\n\n\
-             ## Not built\n\n\
-             With the rules of 1.37, Berth differs from kube-scheduler 1.37 in these points. When Berth starts with these rules, a warning in the log lists the points too.\n\n";
-    for difference in NOT_BUILT_OF_1_37 {
-        page += &format!("- {difference}\n");
-    }
-    page += "\n\
+             `scheduler_scheduling_algorithm_duration_seconds` and `scheduler_plugin_execution_duration_seconds` BETA. It adds\n\
+             `informer_store_resource_version`, `informer_queued_items` and `informer_processing_latency_seconds` of each kind that is watched. `kubernetes_build_info`\n\
+             and `kubernetes_feature_enabled` have the values of the release.\n\n\
              ## The same in both\n\n\
              kube-scheduler 1.37 corrects some mistakes of 1.36, such as lost events, panics, and counters of a metric that stay after a deletion. Berth has none of\n\
              these mistakes in either release, unless the mistake affects where pods are placed. If a binding fails for a moment, Berth sends it again within the call of\n\
              Bind; kube-scheduler does this from 1.37 on. Built-in plugins register for events of pods under the name `Pod` and distinguish the events themselves. Other plugins\n\
-             may register for `AssignedPod` alone or for `TargetPod` alone. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release.\n\
+             may register for `AssignedPod` alone or for `TargetPod` alone. kube-scheduler writes log lines about moves between queues (`-v 5`), which name entities\n\
+             instead of pods from 1.37 on. Berth does not write these lines. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release.\n\
              `--compare-emulated-version 1.37` shows which pods the next release places elsewhere, and by which plugin.\n\n\
              ## Another release\n\n\
              1. Add a variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names the other places to change: the version\n\

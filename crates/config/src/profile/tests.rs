@@ -1,6 +1,6 @@
 //! Tests that read single profiles: typical entries, arguments, and mistakes.
 
-use berth_model::PluginName;
+use berth_model::{Features, PluginName, Release};
 use serde_json::{Value, json};
 
 use crate::{Profile, in_tree::testing::in_tree};
@@ -74,6 +74,18 @@ fn enabled_plugins_have_complete_arguments() {
         json!({ "hardPodAffinityWeight": 7, "ignorePreferredTermsOfExistingPods": false })
     );
     assert_eq!(profile.plugin_config["Elsewhere"], json!({ "any": ["thing"], "apiVersion": "mine/v1" }));
+}
+
+/// The gate that would let a plugin run there is off in both releases.
+#[test]
+fn plugins_after_a_group_that_fits_nowhere_can_be_named_from_1_37_on() {
+    let entry = json!({ "plugins": { "podGroupPostFilter": { "enabled": [{ "name": "DefaultPreemption" }] } } });
+    let [old, new] =
+        Release::ALL.map(|release| Profile::from_json(Some(&entry), &in_tree().with_features(Features::of(release))));
+    let refused = old.expect_err("1.36 does not have the point").to_string();
+    assert!(refused.contains("plugins.podGroupPostFilter: unknown field"), "{refused}");
+    let written = new.expect("1.37 has it").to_json();
+    assert_eq!(written["plugins"]["podGroupPostFilter"]["enabled"], json!([{ "name": "DefaultPreemption" }]));
 }
 
 #[test]

@@ -21,9 +21,12 @@ pub(super) fn built_in_kinds(release: KubernetesRelease) -> Vec<Kind> {
     [core_kinds(), workload_kinds(), other_kinds(), of_release].into_iter().flatten().collect()
 }
 
-/// The kinds that 1.37 serves by default and 1.36 does not.
+/// The kinds that only 1.37 has here. An API server serves LeaseCandidates only if its `--runtime-config` asks for them.
 fn kinds_of_1_37() -> Vec<Kind> {
-    vec![kind::<DeviceTaintRule>().with_status().promoted("v1", |body| promoted::<DeviceTaintRule>(body, "v1"))]
+    vec![
+        kind::<DeviceTaintRule>().with_status().promoted("v1", |body| promoted::<DeviceTaintRule>(body, "v1")),
+        kind::<api::coordination::v1beta1::LeaseCandidate>(),
+    ]
 }
 
 fn core_kinds() -> Vec<Kind> {

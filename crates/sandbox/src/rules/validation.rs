@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fields::FieldError;
 use crate::fields::json::{items, text};
-use crate::fields::names::{check_labels, label_errors, qualified_name_errors, subdomain_errors};
+use crate::fields::names::{check_labels, config_key_errors, label_errors, qualified_name_errors, subdomain_errors};
 use crate::kinds::{Decoding, Kind};
 
 /// The highest priority that users may set.
@@ -71,6 +71,7 @@ fn metadata(kind: &Kind, value: &Value) -> Vec<FieldError> {
         let complaints = match (kind.group.as_str(), kind.plural.as_str()) {
             ("", "namespaces" | "services") => label_errors(name),
             ("rbac.authorization.k8s.io", _) => Vec::new(),
+            ("coordination.k8s.io", "leasecandidates") => config_key_errors(name),
             _ => subdomain_errors(name),
         };
         errors.extend(complaints.iter().map(|why| FieldError::invalid("metadata.name", &name.into(), why)));
@@ -98,8 +99,15 @@ fn content(kind: &Kind, value: &Value) -> Vec<FieldError> {
         ("", "pods") => pods::create(value),
         ("", "nodes") => taints(value),
         ("apiextensions.k8s.io", _) => definition(value),
+        ("coordination.k8s.io", "leasecandidates") => lease_candidate(value),
         _ => Vec::new(),
     }
+}
+
+fn lease_candidate(value: &Value) -> Vec<FieldError> {
+    let required = ["leaseName", "binaryVersion", "strategy"];
+    let missing = required.into_iter().filter(|field| text(value, &format!("/spec/{field}")).is_empty());
+    missing.map(|field| FieldError::required(format!("spec.{field}"), "")).collect()
 }
 
 fn taints(node: &Value) -> Vec<FieldError> {
@@ -163,4 +171,24 @@ fn definition(value: &Value) -> Vec<FieldError> {
         }
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{Registry, Resource};
+    use crate::release::KubernetesRelease;
+
+    #[test]
+    fn a_lease_candidate_may_have_the_name_of_a_process() {
+        let registry = Registry::new(KubernetesRelease::V1_37);
+        let found = registry.find("coordination.k8s.io", "v1beta1", "leasecandidates");
+        let Some(Resource::Stored(kind)) = found else { panic!("1.37 has it") };
+        let candidate = |name: &str, strategy: &str| {
+            let spec = json!({"leaseName": "kube-scheduler", "binaryVersion": "1.37.0", "strategy": strategy});
+            create(&kind, &json!({"metadata": {"name": name}, "spec": spec})).len()
+        };
+        assert_eq!(candidate("vm-1_3c2d", "OldestEmulationVersion"), 0);
+        assert_eq!((candidate("vm 1", "OldestEmulationVersion"), candidate("vm-1_3c2d", "")), (1, 1));
+    }
 }

@@ -26,6 +26,7 @@ impl PodEvent {
     pub(crate) const WAITING_ON_PERMIT: Self = Self::new(false, "WaitingOnPermit", "Scheduling");
     pub(crate) const WAITING_ON_PRE_BIND: Self = Self::new(false, "WaitingOnPreBind", "Binding");
     pub(crate) const PREEMPTED: Self = Self::new(false, "Preempted", "Preempting");
+    pub(crate) const SCHEDULED_ALONE: Self = Self::new(true, "PodGroupIgnored", "Scheduling");
 
     const fn new(warning: bool, reason: &'static str, action: &'static str) -> Self {
         Self { warning, reason: Cow::Borrowed(reason), action: Cow::Borrowed(action) }

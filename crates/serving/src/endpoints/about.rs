@@ -43,7 +43,7 @@ pub fn routes(about: About) -> Router {
         routes = routes.route("/flagz", get(async move || text.clone()));
     }
     if has_status {
-        routes = routes.route("/statusz", get(async move || statusz(started.elapsed(), release)));
+        routes = routes.route("/statusz", get(async move || statusz(release, started.elapsed())));
     }
     routes
 }
@@ -57,22 +57,19 @@ fn flagz(flags: &[(String, String)]) -> String {
     text
 }
 
-fn statusz(up: Duration, release: Release) -> String {
+fn statusz(release: Release, up: Duration) -> String {
     let seconds = up.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let version = env!("CARGO_PKG_VERSION");
+    let (version, release) = (env!("CARGO_PKG_VERSION"), release.as_str());
     format!(
         "\nkube-scheduler statusz\n{WARNING}\n\nUp  {hours} hr {minutes:02} min {seconds:02} sec\n\
-         Binary version  berth {version}\nEmulation version  {}\nPaths  {PATHS}\n",
-        release.as_str()
+         Binary version  berth {version}\nEmulation version  {release}\nPaths  {PATHS}\n"
     )
 }
 
 fn version(release: Release) -> Value {
-    let release = release.as_str();
-    let (major, minor) = release.split_once('.').unwrap_or((release, "0"));
-    let git_version = format!("v{release}.0+berth-{}", env!("CARGO_PKG_VERSION"));
-    json!({ "major": major, "minor": minor, "gitVersion": git_version })
+    let (minor, version) = (release.minor(), env!("CARGO_PKG_VERSION"));
+    json!({ "major": "1", "minor": minor.to_string(), "gitVersion": format!("v1.{minor}.0+berth-{version}") })
 }
 
 #[cfg(test)]
@@ -81,9 +78,10 @@ mod tests {
 
     #[test]
     fn the_texts_have_kube_schedulers_form() {
-        let text = statusz(Duration::from_secs(3_725), Release::V1_37);
+        let text = statusz(Release::V1_37, Duration::from_secs(3_725));
         assert!(text.starts_with("\nkube-scheduler statusz\nWarning: "), "{text}");
-        assert!(text.contains("\nUp  1 hr 02 min 05 sec\n") && text.contains("\nEmulation version  1.37\n"), "{text}");
+        assert!(text.contains("\nUp  1 hr 02 min 05 sec\n"), "{text}");
+        assert!(text.contains("\nEmulation version  1.37\n"), "{text}");
         assert_eq!(version(Release::V1_37)["minor"], "37");
         let text = flagz(&[("v".to_owned(), "2".to_owned())]);
         assert!(text.ends_with("purposes only.\nv:2\n"), "{text}");

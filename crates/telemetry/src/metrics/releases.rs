@@ -6,7 +6,13 @@ use berth_model::Release;
 use prometheus::proto::{LabelPair, MetricFamily};
 
 /// Metrics that 1.37 added.
-pub(super) const ADDED_IN_1_37: [&str; 2] = ["scheduler_queue_incoming_entities_total", "scheduler_queued_entities"];
+pub(super) const ADDED_IN_1_37: [&str; 5] = [
+    "informer_processing_latency_seconds",
+    "informer_queued_items",
+    "informer_store_resource_version",
+    "scheduler_queue_incoming_entities_total",
+    "scheduler_queued_entities",
+];
 
 /// Metrics that 1.37 made BETA.
 const PROMOTED_IN_1_37: [&str; 2] =

@@ -58,6 +58,28 @@ fn a_gate_that_is_on_is_shown_as_on() {
 }
 
 #[test]
+fn a_resource_version_is_shown_with_its_last_digits() {
+    let metrics = Metrics::default();
+    metrics.decides_as(&Gates::of_release(berth_model::Release::V1_37));
+    let informer = metrics.informer("apps", "v1", "replicasets");
+    informer.queued();
+    informer.handled(std::time::Duration::from_millis(2));
+    let labels = "{group=\"apps\",name=\"kube-scheduler\",resource=\"replicasets\",version=\"v1\"}";
+    for (version, shown) in [("1792", "1792"), ("9123456789012345", "123456789012345"), ("none", "123456789012345")] {
+        informer.read_up_to(version);
+        let line = format!("informer_store_resource_version{labels} {shown}");
+        assert!(metrics.render().lines().any(|it| it == line), "{line}: {}", metrics.render());
+    }
+    for line in
+        [format!("informer_queued_items{labels} 1"), format!("informer_processing_latency_seconds_count{labels} 1")]
+    {
+        assert!(metrics.render().lines().any(|it| it == line), "{line}: {}", metrics.render());
+    }
+    metrics.decides_as(&Gates::default());
+    assert!(!metrics.render().contains("informer_"), "1.36 does not have them");
+}
+
+#[test]
 fn names_stabilities_and_labels_are_those_of_the_release() {
     let metrics = Metrics::default();
     metrics.claim_created(true);

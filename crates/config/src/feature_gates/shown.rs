@@ -1,0 +1,126 @@
+//! The tests in which each gate that can be switched makes a difference. The guide shows this list.
+
+use std::{collections::BTreeSet, fmt, fs, path::Path};
+
+use berth_model::{Feature, Release, features::FeatureKind};
+
+use super::{OF_THE_PROGRAM, find};
+
+/// The way in which a gate is shown to work.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    /// Each test compares on and off: its file and its name.
+    By(&'static [(&'static str, &'static str)]),
+    /// Nothing that a test could see depends on the gate. This is the reason.
+    NothingToSee(&'static str),
+}
+
+use Shown::{By, NothingToSee};
+
+/// kube-scheduler's recorded answers with the gate at the other value than the default.
+const RECORDED: Shown = By(&[("tests/oracle/tests/recorded.rs", "each_gate_of_the_cases_changes_an_answer")]);
+/// The plugin DynamicResources.
+const DEVICES: &str = "crates/builtins/src/dynamic_resources/tests/gates.rs";
+/// The gates that the scheduler itself reads.
+const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_decide_settings");
+const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
+
+/// Each gate that can be switched, by name.
+pub(super) const SHOWN: [(&str, Shown); 22] = [
+    ("ComponentFlagz", ENDPOINTS),
+    ("ComponentStatusz", ENDPOINTS),
+    (
+        "CoordinatedLeaderElection",
+        By(&[("host/tests/it/coordinated_election.rs", "the_coordinator_says_which_replica_leads")]),
+    ),
+    ("DRAConsumableCapacity", RECORDED),
+    ("DRADeviceBindingConditions", RECORDED),
+    ("DRADeviceTaintRules", RECORDED),
+    ("DRADeviceTaints", RECORDED),
+    ("DRAExtendedResource", RECORDED),
+    (
+        "DRAFractionalCapacityRange",
+        By(&[("crates/builtins/src/dynamic_resources/capacity.rs", "ranges_are_counted_in_thousandths_with_the_gate")]),
+    ),
+    ("DRAListTypeAttributes", RECORDED),
+    ("DRAPartitionableDevices", RECORDED),
+    ("DRAPrioritizedList", By(&[(DEVICES, "alternatives_need_their_gate")])),
+    ("DRAResourceClaimDeviceStatus", By(&[(DEVICES, "binding_waits_for_devices_only_if_their_status_is_known")])),
+    (
+        "InterPodAffinityHostnameFastPath",
+        NothingToSee("the gate changes only how kube-scheduler finds the same answer"),
+    ),
+    (
+        "NodeDeclaredFeatures",
+        By(&[("crates/config/src/in_tree.rs", "node_declared_features_is_a_default_plugin_only_with_its_gate")]),
+    ),
+    (
+        "NominatedNodeNameForExpectation",
+        By(&[SETTINGS, ("crates/scheduler/src/tests/permit.rs", "without_its_gate_nobody_sees_where_the_pod_will_go")]),
+    ),
+    ("OpportunisticBatching", By(&[SETTINGS])),
+    ("SchedulerAsyncAPICalls", ENDPOINTS),
+    (
+        "SchedulerPopFromBackoffQ",
+        By(&[
+            SETTINGS,
+            (
+                "crates/queue/src/tests.rs",
+                "without_its_gate_a_pod_waits_for_the_end_of_its_backoff_and_is_asked_about_then",
+            ),
+        ]),
+    ),
+    ("StorageCapacityScoring", RECORDED),
+    ("TaintTolerationComparisonOperators", RECORDED),
+    ("VolumeLimitScaling", RECORDED),
+];
+
+/// `name` in `file`, or the reason why there is no test.
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(tests) => {
+                let tests: Vec<String> = tests.iter().map(|(file, name)| format!("`{name}` in `{file}`")).collect();
+                f.write_str(&tests.join("; "))
+            }
+            Self::NothingToSee(reason) => write!(f, "none: {reason}"),
+        }
+    }
+}
+
+/// Whether the gate can be switched in some release of kube-scheduler.
+pub(super) fn is_switched(name: &str) -> bool {
+    Release::ALL.iter().any(|release| find(*release, name).is_some_and(|gate| !gate.is_locked))
+}
+
+/// The gates that can be switched in some release, with their explanations, by name.
+pub(super) fn switchable() -> Vec<(&'static str, &'static str)> {
+    let mut gates: Vec<(&str, &str)> = OF_THE_PROGRAM.to_vec();
+    let features = Feature::ALL.iter().filter(|feature| feature.kind() == FeatureKind::Gate);
+    gates.extend(features.map(|feature| (feature.name(), feature.explanation())));
+    gates.sort_unstable();
+    gates.retain(|(name, _)| is_switched(name));
+    gates
+}
+
+#[test]
+fn each_gate_that_can_be_switched_is_shown_to_work() {
+    let switchable: BTreeSet<&str> = switchable().into_iter().map(|(name, _)| name).collect();
+    let shown: BTreeSet<&str> = SHOWN.iter().map(|(name, _)| *name).collect();
+    assert_eq!(shown, switchable, "each gate needs the name of a test, or a reason why nothing can be seen");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (gate, shown) in SHOWN {
+        let tests = match shown {
+            By(tests) => tests,
+            NothingToSee(reason) => {
+                assert!(!reason.is_empty(), "{gate}");
+                continue;
+            }
+        };
+        for (file, name) in tests {
+            let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+            assert!(text.contains(&format!("fn {name}(")), "{gate}: {file} has no test {name}");
+        }
+        assert!(!tests.is_empty(), "{gate}");
+    }
+}
