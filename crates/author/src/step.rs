@@ -9,6 +9,7 @@ use crate::{
     answers::{Hint, PluginAnswers},
     case_action::CaseAction,
     case_host::CaseHost,
+    case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
     placing::Target,
 };
@@ -182,7 +183,7 @@ impl CaseStep {
         let target = self.target(harness)?;
         let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
         if let (Some(name), true) = (&self.bind_to, answers.lets_the_pod_be_bound()) {
-            let mut bound: api::Pod = object(pod, "pod")?;
+            let mut bound: api::Pod = object(&with_uid(pod), "pod")?;
             bound.spec.node_name.clone_from(name);
             harness.set_pod(&bound).map_err(HarnessError::Pod)?;
         }
@@ -229,7 +230,7 @@ impl CaseStep {
             }
         }
         for pod in &self.pods {
-            let pod: api::Pod = object(pod, "pod")?;
+            let pod: api::Pod = object(&with_uid(pod), "pod")?;
             let node = &pod.spec.node_name;
             if !node.is_empty() && harness.cluster().node(node).is_none() {
                 return Err(CaseError::PodWithoutNode { pod: pod.metadata.name, node: node.clone() });
@@ -241,7 +242,7 @@ impl CaseStep {
                 return Err(CaseError::NoSuchObject(object.to_string()));
             }
         }
-        self.objects.iter().for_each(|object| harness.set_object(object));
+        self.objects.iter().for_each(|object| harness.set_object(&with_uid_of_pod(object)));
         Ok(())
     }
 }
@@ -283,7 +284,7 @@ impl EventObject {
         Ok(Some(match resource {
             "Pod" => Self::Pod(Box::new(pending(harness, value)?)),
             "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, "node")?))),
-            _ => Self::Other(ObjectKey::of(value), value.to_string().into_bytes()),
+            _ => Self::Other(ObjectKey::of(value), with_uid_of_pod(value).to_string().into_bytes()),
         }))
     }
 }
@@ -312,7 +313,8 @@ fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> Ev
 
 /// The pod to place, with its JSON.
 fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
-    let mut decoded: api::Pod = if pod.is_null() { api::Pod::default() } else { object(pod, "pod")? };
+    let pod = with_uid(pod);
+    let mut decoded: api::Pod = object(&pod, "pod")?;
     decoded.json = Some(pod.to_string().into_bytes().into());
     Ok(harness.intern(&decoded))
 }

@@ -121,7 +121,7 @@ fn a_fault_is_told_once() {
 fn a_fault_of_one_size_belongs_to_that_size() {
     let empty = ("answers about an empty cluster", "divided by zero".to_owned());
     assert_eq!(failed("fails without nodes"), empty);
-    let huge = ("answers about 5,000 nodes within the limits", "took too long".to_owned());
+    let huge = ("answers about 5,000 nodes with 50,000 pods within the limits", "took too long".to_owned());
     assert_eq!(failed("fails with many nodes"), huge);
 }
 
