@@ -24,7 +24,7 @@ pub(crate) struct FullCluster<'s> {
     pub(crate) harness: PluginHarness,
     situation: &'s Situation,
     random: Random,
-    /// The pods on the nodes, of which others are copies.
+    /// Pods on nodes, of which the others are copies. Each has the names of its last copy.
     different: Vec<Placed>,
     /// Whether the plugin sees pods as objects, too.
     sees_pod_objects: bool,
@@ -85,25 +85,17 @@ impl<'s> FullCluster<'s> {
             self.different.push(Placed { decoded: api::Pod::deserialize(&json)?, json });
         }
         let [name, uid] = names(number);
-        let Some(Placed { decoded, json }) = self.like(number) else { return Ok(()) };
-        let mut pod = decoded.clone();
-        let object = self.sees_pod_objects.then(|| {
+        let sees_pod_objects = self.sees_pod_objects;
+        let Some(Placed { decoded, json }) = self.different.get_mut(copied(number)) else { return Ok(()) };
+        if sees_pod_objects {
             let mut object = json.clone();
             (object["metadata"]["name"], object["metadata"]["uid"]) = (json!(name), json!(uid));
             object["spec"]["nodeName"] = json!(node_name);
-            object
-        });
-        (pod.metadata.name, pod.metadata.uid, pod.spec.node_name) = (name, uid, node_name);
-        self.harness.set_pod(&pod)?;
-        if let Some(object) = object {
             self.harness.set_object(&object);
         }
+        (decoded.metadata.name, decoded.metadata.uid, decoded.spec.node_name) = (name, uid, node_name);
+        self.harness.cluster_mut().set_pod(decoded)?;
         Ok(())
-    }
-
-    /// The pod of which the pod with this number is a copy.
-    fn like(&self, number: u64) -> Option<&Placed> {
-        self.different.get(usize::try_from(number % N_DIFFERENT).ok()?)
     }
 
     /// Takes the pod with this number from its node.
@@ -111,7 +103,7 @@ impl<'s> FullCluster<'s> {
         let [name, uid] = names(number);
         self.harness.remove_pod(&uid);
         if self.sees_pod_objects
-            && let Some(Placed { decoded, .. }) = self.like(number)
+            && let Some(Placed { decoded, .. }) = self.different.get(copied(number))
         {
             let namespace = &decoded.metadata.namespace;
             let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}});
@@ -141,6 +133,11 @@ impl<'s> FullCluster<'s> {
         }
         Ok(())
     }
+}
+
+/// The position of the pod of which the pod on a node with this number is a copy.
+fn copied(number: u64) -> usize {
+    usize::try_from(number % N_DIFFERENT).unwrap_or_default()
 }
 
 /// The name and the uid of the pod on a node with this number.

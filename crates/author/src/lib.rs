@@ -23,8 +23,9 @@ mod placing;
 mod random;
 mod situation;
 mod step;
+mod waiting_pods;
 
-pub use answers::{Hint, PluginAnswers, PodAnswer, Rejection};
+pub use answers::{Hint, PluginAnswers, PodAnswer, Rejection, ReleasedPod};
 pub use case_action::{CaseAction, NoAction};
 pub use case_effect::{AwaitedObject, CaseEffect};
 pub use case_file::{CaseFile, CaseResult, PluginCase};
