@@ -10,6 +10,7 @@ mod granted;
 mod kit;
 mod memory;
 mod model;
+mod not_bound;
 mod permit;
 mod placing;
 mod pre_bind;

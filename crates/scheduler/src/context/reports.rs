@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
 
-use berth_explain::DecisionRecord;
+use berth_explain::{DecisionRecord, NotBound};
 use berth_framework::Profile;
 use berth_model::{ClusterTable, Pod, Sym, Time};
 
@@ -11,6 +11,7 @@ use crate::{
     action::{Action, EventRecord, Level, Notice, PodRef, PodRequest, Request},
     effect_bytes::HeldBytes,
     metrics::{AttemptResult, Observation},
+    outbox::NotBoundAttempt,
 };
 
 /// An event about a pod, without the pod.
@@ -128,6 +129,19 @@ impl Context {
         if let Some(profile) = self.profiles.get(pod.scheduler_name) {
             self.outbox.record_decision(record(profile, self.cache.table(), now));
         }
+    }
+
+    /// Records why an attempt that chose a node did not bind `pod`.
+    pub(crate) fn record_not_bound(&mut self, pod: &Pod, attempt: u32, reason: NotBound) {
+        self.outbox.record_not_bound(NotBoundAttempt { uid: pod.uid.clone(), attempt, reason });
+    }
+
+    pub(crate) fn set_records_decisions(&mut self, records_decisions: bool) {
+        self.outbox.set_records_decisions(records_decisions);
+    }
+
+    pub(crate) fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
+        self.outbox.drain_not_bound()
     }
 
     pub(crate) fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
