@@ -73,6 +73,8 @@ pub(crate) enum Input {
     Allowed { plugin: Arc<str> },
     /// A Permit plugin rejects the pod.
     Rejected { plugin: Arc<str>, reason: String },
+    /// A Permit plugin was not granted to release or reject the pod.
+    Refused { plugin: Arc<str>, message: String },
     /// A pod of higher priority takes the place of this one.
     Preempted { preemptor: Arc<Pod>, plugin: Arc<str> },
     /// The pod has a `deletionTimestamp`.

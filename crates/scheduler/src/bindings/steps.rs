@@ -102,13 +102,17 @@ impl Binding {
 
     /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: a plugin may allow a pod that has
     /// gone on, and an object may change once more. A step asks plugins nothing, because they may have no time.
-    pub(super) fn step(self, input: Input, context: &mut Context) -> Step {
+    pub(super) fn step(mut self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),
             Input::Rejected { plugin, reason } if self.is_held_by_permit() => {
                 self.rejected_by_permit(&plugin, reason, context)
             }
             Input::Rejected { .. } => Step::Waiting(self),
+            Input::Refused { plugin, message } => {
+                self.tell_refused(&plugin, message, context);
+                Step::Waiting(self)
+            }
             Input::Terminating => self.terminating(context),
             Input::Preempted { preemptor, plugin } => self.preempted(&preemptor, &plugin, context),
             Input::Deleted => Step::Deleted(self),

@@ -26,6 +26,7 @@ impl PodEvent {
     pub(crate) const SCHEDULED: Self = Self::new(false, "Scheduled", "Binding");
     pub(crate) const WAITING_ON_PERMIT: Self = Self::new(false, "WaitingOnPermit", "Scheduling");
     pub(crate) const WAITING_ON_PRE_BIND: Self = Self::new(false, "WaitingOnPreBind", "Binding");
+    pub(crate) const EFFECT_REFUSED: Self = Self::new(true, "EffectRefused", "Scheduling");
     pub(crate) const PREEMPTED: Self = Self::new(false, "Preempted", "Preempting");
 
     const fn new(warning: bool, reason: &'static str, action: &'static str) -> Self {
