@@ -61,8 +61,8 @@ mod turn;
 mod unasked_gates;
 
 pub use action::{
-    Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest,
-    Request, RequestError, StatusChange, Supervision,
+    Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, HeldPods, Level, Notice, PluginEffects, PodRef,
+    PodRequest, Request, RequestError, StatusChange, Supervision,
 };
 pub use bindings::{
     BindingStage, PodBinding,
