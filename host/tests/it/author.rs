@@ -276,13 +276,19 @@ async fn inspect_tells_of_events_only_where_pods_can_be_rejected() {
     }
 }
 
+/// `verify` asks dozens of instances, and each of them reports the read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_warns_of_a_read_that_was_not_declared() {
+async fn a_read_that_was_not_declared_is_one_warning() {
     let project = Project::new("ByPriority", &by_priority(1));
     case_of(&project, Behavior::ReadUndeclared.priority(), "scores: {a: 1}");
-    let said = project.berth(&["test"]).await.err;
-    let warning = "warning: ByPriority reads column labels, which its manifest does not name: it is always empty\n";
-    assert_eq!(said.matches(warning).count(), 1, "{said}");
+    for (command, options) in [("test", &[][..]), ("verify", &[]), ("bench", &["--nodes", "10,20"])] {
+        let said = project.tries(&[&[command], options].concat()).await.err;
+        let about: Vec<&str> = said.lines().filter(|line| line.contains("column labels")).collect();
+        let [warning] = about.as_slice() else { panic!("{command}: {said}") };
+        let expected = "warning: ByPriority reads column labels, which its manifest does not name: it is always empty (reported by ";
+        assert!(warning.starts_with(expected), "{command}: {said}");
+        assert_eq!(warning.ends_with(" 1 instance)"), command == "test", "{command}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
