@@ -104,7 +104,14 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     assert!(table.contains("FULL DELTA"), "{table}");
 
     for (terms, code, parts) in [
-        ("grants: {}", 2, ["cases.yaml: LoadAware wants to read", "grants: {reads: [slo.koordinator.sh"]),
+        (
+            "grants: {effects: [event]}",
+            2,
+            [
+                "cases.yaml: grants: LoadAware reads slo.koordinator.sh/v1alpha1/NodeMetric, as its manifest says",
+                "write `grants: {reads: [slo.koordinator.sh/v1alpha1/NodeMetric], effects: [event]}` here",
+            ],
+        ),
         ("limits: {memory: 1Mi}", 1, ["asked for", "bytes of memory (limit 1048576)"]),
         (
             "limits: {memry: 1Mi}",
@@ -308,6 +315,19 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     let needs = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind], rules: [{apiGroups: [\"\"], \
         kinds: [ConfigMap], verbs: [patch]}]}}]\n";
     assert!(shown.contains(needs), "{shown}");
+    // What the cases grant is not contradicted, even if it is more than they use.
+    let with_grants = |grants: &str| fs::write(project.path().join("cases.yaml"), format!("{grants}\n{cases}"));
+    let granted = "grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch, create], \
+                   namespaces: [\"*\"]}]}";
+    with_grants(granted).expect("a file");
+    let shown = project.berth(&["inspect"]).await.out;
+    let own = format!("nothing; its cases run with plugins: [{{name: DefaultPreemption, {granted}}}]\n");
+    assert!(shown.contains(&own), "{shown}");
+    with_grants("grants: {effects: [bind, event]}").expect("a file");
+    let shown = project.berth(&["inspect"]).await.out;
+    let more = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], \
+        kinds: [ConfigMap], verbs: [patch]}]}}]; `grants` in its files of cases has less: berth plugin test shows what is missing\n";
+    assert!(shown.contains(more), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
