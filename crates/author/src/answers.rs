@@ -202,9 +202,11 @@ impl PluginAnswers {
         }
     }
 
-    /// The effects that the plugin asks for in this step, in the order in which the points are called.
+    /// The effects that the scheduler carries out in this step, in the order in which the points are called. It carries
+    /// out none beside a rejection at Permit.
     pub(crate) fn effects(&self) -> Vec<CaseEffect> {
-        let answers = [&self.post_filter, &self.permit, &self.pre_bind, &self.bind];
+        let permit = self.permit.as_ref().filter(|permit| permit.code.is_none());
+        let answers = [self.post_filter.as_ref(), permit, self.pre_bind.as_ref(), self.bind.as_ref()];
         answers.into_iter().flatten().flat_map(|answer| answer.effects.iter().cloned()).collect()
     }
 

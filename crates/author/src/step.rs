@@ -16,7 +16,7 @@ use crate::{
 };
 
 const NOT_PLACED: &str =
-    "the step sends the pod to no node: add `bindTo: NODE`, or `bindingFailsOn` or `waitsOn`, to the step";
+    "the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` or `waitsOn: NODE`)";
 const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
 
 /// A change of the cluster, and the answers after it.
@@ -253,8 +253,8 @@ impl CaseStep {
     fn ends_at_permit(&self) -> Option<&'static str> {
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (Some(_), ..) => None,
-            (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit: write bindTo instead"),
-            (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit: a later step lets it go on"),
+            (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
+            (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit (a later step lets it go on)"),
             (None, None, None) => Some(NOT_PLACED),
         }
     }
@@ -429,6 +429,12 @@ fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) ->
 
 /// The advice about a label that YAML does not read as a text.
 fn quoting(reason: &serde_json::Error) -> &'static str {
-    let is_read_as_boolean = reason.to_string().starts_with("invalid type: boolean");
-    if is_read_as_boolean { " (YAML reads true, yes, on and y as booleans: quote the string)" } else { "" }
+    let reason = reason.to_string();
+    if reason.starts_with("invalid type: boolean `true`") {
+        " (YAML reads true, yes, on and y as booleans: quote the string)"
+    } else if reason.starts_with("invalid type: boolean `false`") {
+        " (YAML reads false, no, off and n as booleans: quote the string)"
+    } else {
+        ""
+    }
 }

@@ -256,6 +256,10 @@ fn steps_that_make_no_sense_are_told() {
     let label = one("{nodes: [{metadata: {name: a, labels: {x: true}}}]}");
     let place = "a node: metadata.labels.x: invalid type: boolean `true`, expected a string";
     assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
+    let name = one("{nodes: [{metadata: {name: n}}]}");
+    let place =
+        "a node: metadata.name: invalid type: boolean `false`, expected a string (YAML reads false, no, off and n";
+    assert!(name.starts_with(place), "{name}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Reserve for Counted {
     }
 
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        self.reserved.remove(&call.pod.uid.to_string());
+        self.reserved.remove(call.pod.uid.as_str());
     }
 }
 

@@ -47,7 +47,7 @@ impl Reserve for Gang {
     }
 
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        self.reserved.remove(&*call.pod.uid.to_string());
+        self.reserved.remove(call.pod.uid.as_str());
     }
 }
 
@@ -74,7 +74,7 @@ impl Bind for Gang {
 
 impl PostBind for Gang {
     fn post_bind(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        self.reserved.remove(&*call.pod.uid.to_string());
+        self.reserved.remove(call.pod.uid.as_str());
         self.bound.insert(call.pod.uid.to_string());
     }
 }
@@ -216,8 +216,8 @@ fn a_point_that_was_not_asked_says_why() {
     };
     assert_eq!(
         one("expect: {permit: {waitMilliseconds: 60000}}"),
-        "Permit: not asked, because the step sends the pod to no node: add `bindTo: NODE`, or `bindingFailsOn` or \
-         `waitsOn`, to the step, expected {\"waitMilliseconds\":60000}"
+        "Permit: not asked, because the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` \
+         or `waitsOn: NODE`), expected {\"waitMilliseconds\":60000}"
     );
     assert_eq!(
         one(
@@ -227,7 +227,7 @@ fn a_point_that_was_not_asked_says_why() {
     );
     assert_eq!(
         one("bindingFailsOn: a\n    expect: {permit: {waitMilliseconds: 60000}, bind: {effects: [bind]}}"),
-        "Bind: not asked, because with bindingFailsOn the attempt ends after Permit: write bindTo instead, expected \
+        "Bind: not asked, because with bindingFailsOn the attempt ends after Permit (write bindTo instead), expected \
          {\"effects\":[\"bind\"]}"
     );
     assert_eq!(
