@@ -20,14 +20,17 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Logs what `filter` lets through from this call on.
+/// Logs what `filter` lets through from this call on, without the lines of the target `left_out`.
 ///
 /// # Errors
 /// The filter is invalid.
-pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<()> {
+pub(crate) fn start_logging(filter: &str, format: LogFormat, left_out: Option<&str>) -> Result<()> {
     let mut filter = EnvFilter::try_new(filter)
         .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;
     filter = filter.add_directive(REPEATED.parse().context("the filter of repeated lines")?);
+    if let Some(target) = left_out {
+        filter = filter.add_directive(format!("{target}=off").parse().context("the filter of one target")?);
+    }
     let filter = filter.and(LogRate::default());
     let lines = fmt::layer().with_writer(io::stderr);
     match format {

@@ -1,8 +1,8 @@
 //! The answers of a plugin about a cluster, by the names of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use berth_framework::{Code, Status, run::MAX_SCORE};
+use berth_framework::{Code, Point, Status, run::MAX_SCORE};
 use berth_scheduler::RefusedEffect;
 use berth_testing::Answers;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,9 @@ pub struct PluginAnswers {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
+    /// What PreBind and Bind answer about pods that waited at Permit and go on in this step, by uid.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub released: BTreeMap<String, ReleasedPod>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
@@ -51,6 +54,32 @@ pub struct PluginAnswers {
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
     pub refused: Vec<NotGranted>,
+    /// Why a point has no answer. A file of cases cannot expect this.
+    #[serde(skip)]
+    pub(crate) unanswered: BTreeMap<Point, Unanswered>,
+}
+
+/// Why there is no answer of a point, or none that a case writes down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    /// The plugin does not implement the point.
+    NotImplemented,
+    /// Something in the step or an earlier answer keeps the point from being called. The text says what, and what to
+    /// write instead.
+    NotAsked(&'static str),
+    /// The point was called, and let the pod go on.
+    NothingToSay,
+}
+
+impl Unanswered {
+    /// The text continues the name of the point.
+    fn text(self) -> String {
+        match self {
+            Self::NotImplemented => "the plugin does not implement this point".to_owned(),
+            Self::NotAsked(why) => format!("not asked, because {why}"),
+            Self::NothingToSay => "lets the pod go on and asks for nothing".to_owned(),
+        }
+    }
 }
 
 /// An effect that the plugin asked for and that is not granted.
@@ -58,10 +87,21 @@ pub struct PluginAnswers {
 pub struct NotGranted {
     /// The extension point.
     pub(crate) point: &'static str,
-    /// The message in the pod's condition.
-    pub(crate) message: String,
     /// The refused effect, and the grant that would allow it.
     pub(crate) effect: RefusedEffect,
+}
+
+/// The answers of the points after Permit about a pod that waited there.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct ReleasedPod {
+    /// The answer of PreBind, or of PreBindPreFlight instead, unless there is nothing to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_bind: Option<PodAnswer>,
+    /// The answer of Bind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind: Option<PodAnswer>,
 }
 
 /// The answer of a point that decides about the pod as a whole.
@@ -152,6 +192,57 @@ impl PluginAnswers {
         decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
+    /// The answer of Permit, for messages.
+    pub(crate) fn of_permit(&self) -> String {
+        let earlier = [("PreEnqueue", self.pre_enqueue.is_some()), ("Reserve", self.reserve.is_some())];
+        match (&self.permit, earlier.into_iter().find(|(_, rejects)| *rejects)) {
+            (_, Some((point, _))) => format!("{point} rejects it"),
+            (Some(permit), None) => format!("Permit answers {}", json!(permit)),
+            (None, None) => "Permit lets it go on".to_owned(),
+        }
+    }
+
+    /// The effects that the scheduler carries out in this step, in the order in which the points are called. It carries
+    /// out none beside a rejection at Permit.
+    pub(crate) fn effects(&self) -> Vec<CaseEffect> {
+        let permit = self.permit.as_ref().filter(|permit| permit.code.is_none());
+        let answers = [self.post_filter.as_ref(), permit, self.pre_bind.as_ref(), self.bind.as_ref()];
+        answers.into_iter().flatten().flat_map(|answer| answer.effects.iter().cloned()).collect()
+    }
+
+    /// Adds what PreBind and Bind answer about a pod that waited.
+    pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
+        let Self { pre_bind, bind, refused, .. } = answers;
+        self.refused.extend(refused);
+        let released = ReleasedPod { pre_bind, bind };
+        if released != ReleasedPod::default() {
+            self.released.insert(uid, released);
+        }
+    }
+
+    /// Notes why points have no answers. `in_step` says it if the step or the plugin is the cause.
+    pub(crate) fn note_unanswered(&mut self, mut in_step: impl FnMut(Point) -> Option<Unanswered>) {
+        let rejects = |answer: &Option<PodAnswer>| {
+            answer.as_ref().and_then(|answer| answer.code).is_some_and(|code| code != Code::Skip)
+        };
+        let mut earlier = self.pre_enqueue.is_some().then_some("PreEnqueue holds the pod back");
+        let post_filter = earlier.or(Some("a node passes, or there are no nodes"));
+        let mut points = vec![(Point::PostFilter, post_filter), (Point::QueueSort, None), (Point::QueueingHint, None)];
+        for (point, answer, why) in [
+            (Point::Reserve, &self.reserve, "Reserve rejects the pod"),
+            (Point::Permit, &self.permit, "Permit rejects the pod"),
+            (Point::PreBind, &self.pre_bind, "PreBind fails"),
+            (Point::Bind, &self.bind, "Bind fails"),
+        ] {
+            points.push((point, earlier));
+            earlier = earlier.or(rejects(answer).then_some(why));
+        }
+        for (point, earlier) in points {
+            let reason = in_step(point).or(earlier.map(Unanswered::NotAsked)).unwrap_or(Unanswered::NothingToSay);
+            self.unanswered.insert(point, reason);
+        }
+    }
+
     /// The differences, a line each: `b: scores 40, expected 50`. They always include answers that the scheduler treats
     /// as faults or does not carry out, even if the case expects them.
     #[must_use]
@@ -161,7 +252,13 @@ impl PluginAnswers {
         lines.extend(out_of_range.map(|(node, score)| {
             format!("{node}: invalid score {score}: must be from 0 to {MAX_SCORE}; the scheduler treats it as a fault")
         }));
-        lines.extend(self.refused.iter().map(|NotGranted { point, message, .. }| format!("{point}: {message}")));
+        lines.extend(self.refused.iter().map(|NotGranted { point, effect }| {
+            let (what, field) = (effect.what(), effect.enough().field());
+            format!(
+                "{point}: the plugin asks for {what}, which `grants` in this file does not have: write `{field}` there, \
+                 and in its entry of --plugin-config"
+            )
+        }));
         lines
     }
 
@@ -170,13 +267,12 @@ impl PluginAnswers {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());
         compare(&mut lines, "PreFilter", self.pre_filter.as_ref(), expected.pre_filter.as_ref());
-        let nodes: std::collections::BTreeSet<&String> =
+        let nodes: BTreeSet<&String> =
             [&self.rejected, &expected.rejected].into_iter().flat_map(BTreeMap::keys).collect();
         for node in nodes {
             compare(&mut lines, node, self.rejected.get(node), expected.rejected.get(node));
         }
-        let nodes: std::collections::BTreeSet<&String> =
-            [&self.scores, &expected.scores].into_iter().flat_map(BTreeMap::keys).collect();
+        let nodes: BTreeSet<&String> = [&self.scores, &expected.scores].into_iter().flat_map(BTreeMap::keys).collect();
         for node in nodes {
             let (given, wanted) = (self.scores.get(node), expected.scores.get(node));
             if given != wanted {
@@ -185,25 +281,48 @@ impl PluginAnswers {
             }
         }
         for (point, given, expected) in [
-            ("PostFilter", &self.post_filter, &expected.post_filter),
-            ("Reserve", &self.reserve, &expected.reserve),
-            ("Permit", &self.permit, &expected.permit),
-            ("PreBind", &self.pre_bind, &expected.pre_bind),
-            ("Bind", &self.bind, &expected.bind),
+            (Point::PostFilter, &self.post_filter, &expected.post_filter),
+            (Point::Reserve, &self.reserve, &expected.reserve),
+            (Point::Permit, &self.permit, &expected.permit),
+            (Point::PreBind, &self.pre_bind, &expected.pre_bind),
+            (Point::Bind, &self.bind, &expected.bind),
         ] {
             if given != expected {
-                let show = |answer: &Option<PodAnswer>| json!(answer).to_string();
-                lines.push(format!("{point}: {}, expected {}", show(given), show(expected)));
+                let show = |answer: &PodAnswer| json!(answer).to_string();
+                let given = given.as_ref().map_or_else(|| self.unanswered(point), show);
+                let expected = expected.as_ref().map_or_else(|| "no answer".to_owned(), show);
+                lines.push(format!("{}: {given}, expected {expected}", point.shown()));
+            }
+        }
+        let uids: BTreeSet<&String> =
+            [&self.released, &expected.released].into_iter().flat_map(BTreeMap::keys).collect();
+        for uid in uids {
+            let (given, wanted) = (self.released.get(uid), expected.released.get(uid));
+            if given != wanted {
+                let show = |pod: Option<&ReleasedPod>| {
+                    pod.map_or_else(|| "does not go on, or has nothing to do".to_owned(), |pod| json!(pod).to_string())
+                };
+                lines.push(format!("released pod {uid}: {}, expected {}", show(given), show(wanted)));
             }
         }
         if self.order != expected.order {
-            lines.push(format!("QueueSort: {}, expected {}", self.order.join(", "), expected.order.join(", ")));
+            let show = |order: &[String], none| if order.is_empty() { none } else { order.join(", ") };
+            let given = show(&self.order, self.unanswered(Point::QueueSort));
+            let expected = show(&expected.order, "no order".to_owned());
+            lines.push(format!("QueueSort: {given}, expected {expected}"));
         }
         if self.hint != expected.hint {
-            let show = |hint: Option<Hint>| json!(hint).to_string();
-            lines.push(format!("QueueingHint: {}, expected {}", show(self.hint), show(expected.hint)));
+            let show = |hint: Hint| json!(hint).to_string();
+            let given = self.hint.map_or_else(|| self.unanswered(Point::QueueingHint), show);
+            let expected = expected.hint.map_or_else(|| "no answer".to_owned(), show);
+            lines.push(format!("QueueingHint: {given}, expected {expected}"));
         }
         lines
+    }
+
+    /// Why the point has no answer, in words.
+    fn unanswered(&self, point: Point) -> String {
+        self.unanswered.get(&point).copied().unwrap_or(Unanswered::NothingToSay).text()
     }
 }
 

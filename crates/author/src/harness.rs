@@ -1,13 +1,14 @@
 //! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
 
 use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, Status};
-use berth_model::{Pod, api};
+use berth_model::{Pod, Time, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
     placing::{self, Answering, Target},
+    waiting_pods::{WaitingPod, WaitingPods},
 };
 
 /// One instance of a plugin, with a cluster of its own.
@@ -15,6 +16,7 @@ use crate::{
 pub struct PluginHarness {
     plugin: Box<dyn Plugin>,
     cluster: TestCluster,
+    waiting: WaitingPods,
 }
 
 /// The reason why a plugin gives no answers about a cluster.
@@ -46,7 +48,7 @@ impl PluginHarness {
     /// # Errors
     /// [`HarnessError::Build`]: the plugin refuses the arguments or cannot be started.
     pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, HarnessError> {
-        Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default() })
+        Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default(), waiting: WaitingPods::default() })
     }
 
     /// The answers of a new instance that sees this cluster for the first time.
@@ -70,9 +72,22 @@ impl PluginHarness {
         self.cluster.set_node(node);
     }
 
-    /// Removes a node. Returns whether the cluster had it.
+    /// Removes a node. Returns whether the cluster had it. A pod that waits at Permit for this node is rejected.
     pub fn remove_node(&mut self, name: &str) -> bool {
+        if let Some(node) = self.cluster.node(name) {
+            for uid in self.waiting.on(node) {
+                self.remove_pod(&uid);
+            }
+        }
         self.cluster.remove_node(name)
+    }
+
+    /// Sets the time. A pod that the plugin has held at Permit for too long is rejected.
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.cluster.set_now(now);
+        for uid in self.waiting.late(now) {
+            self.remove_pod(&uid);
+        }
     }
 
     /// Puts a pod on the node that its `spec.nodeName` names. A pod without a uid gets `namespace/name` as its uid.
@@ -87,8 +102,9 @@ impl PluginHarness {
         self.cluster.set_pod(&pod)
     }
 
-    /// Removes the pod with this uid. Returns whether the cluster had it.
+    /// Removes the pod with this uid. Returns whether the cluster had it. A pod that waits at Permit is unreserved first.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
+        self.give_back(uid);
         self.cluster.remove_pod(uid)
     }
 
@@ -135,6 +151,35 @@ impl PluginHarness {
         statuses.into_iter().next().ok_or_else(|| Status::error("the plugin returned no status for the node"))
     }
 
+    /// The pods that wait at Permit.
+    pub(crate) fn waiting(&mut self) -> &mut WaitingPods {
+        &mut self.waiting
+    }
+
+    /// Ends the attempt of a pod that waits at Permit. A pod that does not wait is ignored.
+    fn give_back(&mut self, uid: &str) {
+        if let Some(WaitingPod { cycle, pod, node, .. }) = self.waiting.take(uid) {
+            let call = self.cluster.call(cycle, &pod);
+            placing::unreserve(&mut *self.plugin, &call, node);
+            self.plugin.end_cycle(call.cycle);
+        }
+    }
+
+    /// Takes a pod that waits at Permit through the points after it. Returns what they answer, and whether the pod is
+    /// bound; `None` if it does not wait.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub(crate) fn release(&mut self, uid: &str, grants: &Grants) -> Result<Option<PluginAnswers>, Status> {
+        let Some(WaitingPod { cycle, pod, node, .. }) = self.waiting.take(uid) else { return Ok(None) };
+        self.sync()?;
+        let mut answers = PluginAnswers::default();
+        let call = self.cluster.call(cycle, &pod);
+        placing::go_on(&mut *self.plugin, &call, node, &mut Answering { answers: &mut answers, grants });
+        self.plugin.end_cycle(call.cycle);
+        Ok(Some(answers))
+    }
+
     /// The plugin, and the cluster that it follows.
     pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &TestCluster) {
         (&mut *self.plugin, &self.cluster)
@@ -167,7 +212,8 @@ impl PluginHarness {
     }
 
     /// Asks as [`Self::ask`] does, and continues the cycle: PostFilter if no node passed, or the points from Reserve on
-    /// if the pod goes to a node. The answers record effects beyond `grants`.
+    /// if the pod goes to a node. The answers record effects beyond `grants`. A pod that stays at Permit is among
+    /// [`Self::waiting`] afterwards.
     ///
     /// # Errors
     /// The plugin fails.
@@ -181,17 +227,25 @@ impl PluginHarness {
         if let Some(status) = self.held_back(pod) {
             return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
         }
-        self.in_cycle(pod, |plugin, call| {
-            let about_nodes = berth_testing::ask(plugin, call)?;
+        let cycle = self.waiting.next_cycle();
+        let call = self.cluster.call(cycle, pod);
+        let plugin = &mut *self.plugin;
+        let decided = berth_testing::ask(plugin, &call).and_then(|about_nodes| {
             let mut answers = PluginAnswers::from(about_nodes.clone());
-            match target {
-                Some(target) => placing::place(plugin, call, target, &mut Answering { answers: &mut answers, grants }),
-                None => {
-                    placing::post_filter(plugin, call, &about_nodes, &mut Answering { answers: &mut answers, grants })?
-                }
-            }
-            Ok(answers)
-        })
+            let mut answering = Answering { answers: &mut answers, grants };
+            let stays = match target {
+                Some(target) => placing::place(plugin, &call, target, &mut answering),
+                None => placing::post_filter(plugin, &call, &about_nodes, &mut answering).map(|()| false)?,
+            };
+            Ok((answers, stays))
+        });
+        if let (Ok((answers, true)), Some(Target::Waits(node))) = (&decided, target) {
+            let milliseconds = answers.permit.as_ref().and_then(|permit| permit.wait_milliseconds).unwrap_or_default();
+            self.waiting.insert(WaitingPod { cycle, pod: pod.clone(), node, until: call.now + milliseconds });
+        } else {
+            plugin.end_cycle(call.cycle);
+        }
+        decided.map(|(answers, _)| answers)
     }
 
     /// The status with which PreEnqueue keeps the pod back.

@@ -6,27 +6,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_framework::{Call, DeltaSource, Needs, Plugin, PluginFactory, Status};
-use berth_model::{Delta, NodeSet, Pod, api};
-use serde::{Deserialize as _, Serialize};
+use berth_framework::{DeltaSource, Needs, PluginFactory};
+use berth_model::Delta;
+use serde::Serialize;
 
 use crate::{
+    full_cluster::{CallName, FullCluster, Observer},
     harness::{HarnessError, PluginHarness},
-    random::{Random, node, node_name, pod},
     situation::Situation,
 };
 
-/// The number of pods about which the plugin is called. Each figure is the median over them.
-const N_PODS: u64 = 50;
-/// Pods on each node.
-const PODS_PER_NODE: u64 = 10;
+/// The seed of the random cluster, which is also the default of `verify`.
+const SEED: u64 = 1;
 
 /// The median time of one kind of call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measurement {
     /// The extension point, or `sync (full)` and `sync (one pod)`.
-    pub call: &'static str,
+    pub call: CallName,
     /// The size of the cluster.
     pub n_nodes: u64,
     /// The median over many calls.
@@ -42,23 +40,8 @@ pub fn measure(
     situation: &Situation,
     n_nodes: u64,
 ) -> Result<Vec<Measurement>, HarnessError> {
-    let mut random = Random::new(1);
-    let mut harness = PluginHarness::new(factory, situation.args())?;
-    situation.enter(&mut harness)?;
-    populate(&mut harness, &mut random, n_nodes)?;
     let mut times = CallTimes::default();
-    times.add("sync (full)", || harness.sync())?;
-    for number in 0..N_PODS {
-        let uid = format!("uid-{number}");
-        harness.remove_pod(&uid);
-        times.add("sync (one pod)", || harness.sync())?;
-        let json = situation.pending(number).unwrap_or_else(|| pod(&mut random, number, None));
-        let mut pod = api::Pod::deserialize(&json)?;
-        pod.json = Some(json.to_string().into_bytes().into());
-        let pod: Pod = harness.intern(&pod);
-        harness.sync()?;
-        harness.in_cycle(&pod, |plugin, call| cycle(plugin, call, &mut times))?;
-    }
+    FullCluster::new(factory, situation, SEED, n_nodes)?.ask(&mut times)?;
     Ok(times.medians(n_nodes))
 }
 
@@ -85,12 +68,10 @@ pub fn sizes(
     n_nodes: u64,
     weigh: fn(Delta) -> u64,
 ) -> Result<Sizes, HarnessError> {
-    let mut harness = PluginHarness::new(factory, situation.args())?;
-    situation.enter(&mut harness)?;
-    populate(&mut harness, &mut Random::new(1), n_nodes)?;
-    let full_delta = weighed_sync(&mut harness, weigh)?;
-    harness.remove_pod("uid-0");
-    let one_pod = weighed_sync(&mut harness, weigh)?;
+    let mut cluster = FullCluster::new(factory, situation, SEED, n_nodes)?;
+    let full_delta = weighed_sync(&mut cluster.harness, weigh)?;
+    cluster.remove(0);
+    let one_pod = weighed_sync(&mut cluster.harness, weigh)?;
     Ok(Sizes { n_nodes, full_delta, one_pod })
 }
 
@@ -123,73 +104,20 @@ impl DeltaSource for Scales<'_> {
     }
 }
 
-fn populate(harness: &mut PluginHarness, random: &mut Random, n_nodes: u64) -> Result<(), HarnessError> {
-    for number in 0..n_nodes {
-        harness.set_node(&api::Node::deserialize(&node(random, number))?);
-        for place in 0..PODS_PER_NODE {
-            let number_of_pod = number * PODS_PER_NODE + place;
-            harness.set_pod(&api::Pod::deserialize(&pod(random, number_of_pod, Some(&node_name(number))))?)?;
-        }
-    }
-    Ok(())
-}
-
-fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut CallTimes) -> Result<(), Status> {
-    let mut nodes = call.table.nodes().clone();
-    let mut filters = true;
-    if let Some(point) = plugin.pre_filter() {
-        match times.add("PreFilter", || point.pre_filter(call)) {
-            Ok(_) => {}
-            // Filter has nothing to do for this pod, but Score may have.
-            Err(status) if status == Status::skip() => filters = false,
-            Err(status) if status.code.is_rejected() => return Ok(()),
-            Err(status) => return Err(status),
-        }
-    }
-    if filters && let Some(point) = plugin.filter() {
-        times.add("Filter", || point.filter(call, &mut nodes))?;
-        let mut rejected = call.table.nodes().clone();
-        rejected.subtract(&nodes);
-        if !rejected.is_empty() {
-            times.add("NodeToStatus", || point.node_to_status(call, &rejected))?;
-        }
-    }
-    score(plugin, call, &nodes, times)
-}
-
-fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet, times: &mut CallTimes) -> Result<(), Status> {
-    if nodes.is_empty() {
-        return Ok(());
-    }
-    if let Some(point) = plugin.pre_score() {
-        match times.add("PreScore", || point.pre_score(call, nodes)) {
-            Ok(()) => {}
-            Err(status) if status == Status::skip() => return Ok(()),
-            Err(status) => return Err(status),
-        }
-    }
-    let mut scores = Vec::new();
-    if let Some(point) = plugin.score() {
-        times.add("Score", || point.score(call, nodes, &mut scores))?;
-    }
-    if let Some(point) = plugin.normalize() {
-        times.add("NormalizeScore", || point.normalize(call, nodes, &mut scores))?;
-    }
-    Ok(())
-}
-
 /// Durations by kind of call.
 #[derive(Default)]
-struct CallTimes(BTreeMap<&'static str, Vec<Duration>>);
+struct CallTimes(BTreeMap<CallName, Vec<Duration>>);
 
-impl CallTimes {
-    fn add<R>(&mut self, call: &'static str, work: impl FnOnce() -> R) -> R {
+impl Observer for CallTimes {
+    fn call<R>(&mut self, name: CallName, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = work();
-        self.0.entry(call).or_default().push(start.elapsed());
+        self.0.entry(name).or_default().push(start.elapsed());
         result
     }
+}
 
+impl CallTimes {
     fn medians(self, n_nodes: u64) -> Vec<Measurement> {
         let median = |mut durations: Vec<Duration>| {
             durations.sort_unstable();
@@ -203,32 +131,41 @@ impl CallTimes {
 #[cfg(test)]
 mod tests {
     use berth_framework::{
-        BuildError, Configure, ConfigureError, DryRunCase, Filter, Manifest, PluginType as _, PluginVersion, Points,
-        PreFilter, RejectedNodes, Score,
+        BuildError, Call, Configure, ConfigureError, DryRunCase, Filter, Manifest, ObjectKind, Plugin, PluginType as _,
+        PluginVersion, Points, PreFilter, RejectedNodes, Score, Status,
     };
+    use berth_model::{NodeSet, Pod};
 
     use super::*;
 
-    /// A plugin that rejects every node if its arguments say `reject`. Otherwise it has nothing to filter, and scores.
+    /// A plugin that rejects every node if its arguments say `reject`. Otherwise it has nothing to filter, and scores. If
+    /// its arguments say `pods`, it fails as soon as it does not see the pods on nodes as objects.
     #[derive(Debug)]
     struct ScoresOnly {
         rejects: bool,
+        counts_pods: bool,
     }
 
     berth_framework::plugin!(ScoresOnly: PreFilter, Filter, Score);
 
     impl Configure for ScoresOnly {
         fn describe() -> Manifest {
-            Manifest { name: "ScoresOnly".to_owned(), ..Manifest::default() }
+            let mut manifest = Manifest { name: "ScoresOnly".to_owned(), ..Manifest::default() };
+            manifest.needs.objects = vec![ObjectKind { api_version: "v1".to_owned(), kind: "Pod".to_owned() }];
+            manifest
         }
 
         fn configure(args: &str) -> Result<Self, ConfigureError> {
-            Ok(Self { rejects: args.contains("reject") })
+            Ok(Self { rejects: args.contains("reject"), counts_pods: args.contains("pods") })
         }
     }
 
     impl PreFilter for ScoresOnly {
-        fn pre_filter(&mut self, _call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+            let n_objects = call.table.objects().iter("v1", "Pod").count();
+            if self.counts_pods && n_objects < call.table.pods().n_pods() {
+                return Err(Status::error("a pod on a node is no object"));
+            }
             if self.rejects { Ok(None) } else { Err(Status::skip()) }
         }
     }
@@ -291,5 +228,13 @@ mod tests {
         let measured = measure(&Factory(ScoresOnly::describe()), &situation, 3).expect("it never fails");
         let calls: Vec<&str> = measured.iter().map(|measurement| measurement.call).collect();
         assert_eq!(calls, ["Filter", "NodeToStatus", "PreFilter", "sync (full)", "sync (one pod)"]);
+    }
+
+    #[test]
+    fn pods_on_nodes_are_objects_for_a_plugin_that_reads_them() {
+        let situation = Situation::of_args("\"pods\"");
+        measure(&Factory(ScoresOnly::describe()), &situation, 120).expect("it sees every pod");
+        let checks = crate::conformance(&Factory(ScoresOnly::describe()), &situation, 1).expect("accepted arguments");
+        assert!(!checks.iter().any(|check| matches!(check.outcome, crate::CheckOutcome::Failed(_))), "{checks:?}");
     }
 }

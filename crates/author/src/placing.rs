@@ -21,10 +21,9 @@ pub(crate) struct Answering<'a> {
 
 impl Answering<'_> {
     /// Records the effects of this answer that the scheduler would not carry out.
-    fn check(&mut self, point: &'static str, plugin: &dyn Plugin, call: &Call<'_>, effects: &[Effect]) {
+    fn check(&mut self, point: &'static str, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            let message = effect.message(&plugin.manifest().name);
-            self.answers.refused.push(NotGranted { point, message, effect });
+            self.answers.refused.push(NotGranted { point, effect });
         }
     }
 }
@@ -36,23 +35,42 @@ pub(crate) enum Target {
     Bind(NodeIdx),
     /// The pod goes to this node, until another plugin or the API server rejects the binding.
     BindingFails(NodeIdx),
+    /// The pod goes to this node, and stays at Permit if the plugin holds it there.
+    Waits(NodeIdx),
+}
+
+impl Target {
+    /// Whether the pod stays at Permit, because of these answers.
+    fn keeps(self, answers: &PluginAnswers) -> bool {
+        let holds = answers.permit.as_ref().is_some_and(|permit| permit.wait_milliseconds.is_some());
+        matches!(self, Self::Waits(_)) && holds && answers.lets_the_pod_be_bound()
+    }
 }
 
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then
-/// Unreserve. A binding that fails ends after Permit. A pod that waits on Permit for a plugin counts as allowed.
-pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) {
-    let (Target::Bind(node) | Target::BindingFails(node)) = target;
+/// Unreserve. A binding that fails ends after Permit. A pod that waits on Permit for a plugin counts as allowed, unless
+/// the target says that it stays there. Returns whether it does: the cycle is then still open.
+pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) -> bool {
+    let (Target::Bind(node) | Target::BindingFails(node) | Target::Waits(node)) = target;
     reserve(plugin, call, node, answering);
-    let is_bound = match target {
-        Target::Bind(_) => {
-            if answering.answers.lets_the_pod_be_bound() {
-                bind(plugin, call, node, answering);
-            }
-            answering.answers.lets_the_pod_be_bound()
-        }
-        Target::BindingFails(_) => false,
-    };
-    if !is_bound && let Some(point) = plugin.reserve() {
+    match target {
+        Target::Bind(_) if answering.answers.lets_the_pod_be_bound() => go_on(plugin, call, node, answering),
+        Target::Waits(_) if target.keeps(answering.answers) => return true,
+        Target::Bind(_) | Target::BindingFails(_) | Target::Waits(_) => unreserve(plugin, call, node),
+    }
+    false
+}
+
+/// Calls PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then Unreserve.
+pub(crate) fn go_on(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
+    bind(plugin, call, node, answering);
+    if !answering.answers.lets_the_pod_be_bound() {
+        unreserve(plugin, call, node);
+    }
+}
+
+pub(crate) fn unreserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
+    if let Some(point) = plugin.reserve() {
         point.unreserve(call, node);
     }
 }
@@ -67,7 +85,7 @@ fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &
     }
     if let Some(point) = plugin.permit() {
         let (verdict, effects) = point.permit(call, node);
-        answering.check("Permit", plugin, call, &effects);
+        answering.check("Permit", call, &effects);
         answering.answers.permit = PodAnswer::of_verdict(verdict, &effects).unless_empty();
     }
 }
@@ -78,7 +96,7 @@ fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut
         return;
     }
     if let Some(answer) = plugin.bind().map(|point| point.bind(call, node)) {
-        answering.check("Bind", plugin, call, answer.as_deref().unwrap_or_default());
+        answering.check("Bind", call, answer.as_deref().unwrap_or_default());
         answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
     }
     if answering.answers.lets_the_pod_be_bound()
@@ -100,7 +118,7 @@ fn pre_bind(
         return Some(status.into());
     }
     let answer = plugin.pre_bind()?.pre_bind(call, node);
-    answering.check("PreBind", plugin, call, answer.as_deref().unwrap_or_default());
+    answering.check("PreBind", call, answer.as_deref().unwrap_or_default());
     PodAnswer::of_effects(answer).unless_empty()
 }
 
@@ -121,7 +139,7 @@ pub(crate) fn post_filter(
     let rejections: Vec<RejectedNodes> = with_status.collect();
     let failure = Failure { rejections: &rejections, absent: answers.pre_filter.as_ref(), nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
-    answering.check("PostFilter", plugin, call, &effects);
+    answering.check("PostFilter", call, &effects);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
     let nominate = nominate.map(|node| node.map(name).unwrap_or_default());
     let effects = effects.iter().map(CaseEffect::from).collect();

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     case_file::{CaseFile, PluginCase},
+    case_uids::with_uid_of_pod,
     harness::{HarnessError, PluginHarness},
 };
 
@@ -82,7 +83,7 @@ impl Situation {
         if let Some(now) = self.now {
             harness.cluster_mut().set_now(now);
         }
-        self.objects.iter().for_each(|object| harness.set_object(object));
+        self.objects.iter().for_each(|object| harness.set_object(&with_uid_of_pod(object)));
         for node in &self.nodes {
             harness.set_node(&api::Node::deserialize(node)?);
         }

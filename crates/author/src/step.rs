@@ -1,17 +1,23 @@
 //! One step of a case: the changes of the cluster, and the questions to the plugin after them.
 
-use berth_framework::{ClusterEvent, EventSubject, HintCall, Status};
+use berth_framework::{ClusterEvent, EventSubject, Grants, HintCall, Plugin, Point, Status};
 use berth_model::{Node, ObjectKey, Pod, Time, api};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    answers::{Hint, PluginAnswers},
+    answers::{Hint, PluginAnswers, Unanswered},
     case_action::CaseAction,
+    case_effect::CaseEffect,
     case_host::CaseHost,
+    case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
     placing::Target,
 };
+
+const NOT_PLACED: &str =
+    "the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` or `waitsOn: NODE`)";
+const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
 
 /// A change of the cluster, and the answers after it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -46,9 +52,13 @@ pub struct CaseStep {
     /// it, the pod is on the node afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind_to: Option<String>,
-    /// The node that the pod goes to until its binding fails: Reserve, Permit and Unreserve are called. Instead of `bind_to`.
+    /// The node that the pod goes to until its binding fails: Reserve, Permit and Unreserve are called. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_fails_on: Option<String>,
+    /// The node that the pod goes to while it waits at Permit: Reserve and Permit are called, and the plugin must hold the
+    /// pod. It is on the node until an effect of a later step allows or rejects it, or its time is out. Instead of `bindTo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_on: Option<String>,
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
@@ -141,9 +151,17 @@ pub enum CaseError {
     /// The node for the pod does not exist.
     #[error("cannot bind the pod to node {0}: it does not exist")]
     NoSuchTarget(String),
-    /// The step both binds the pod and lets its binding fail.
-    #[error("bindTo and bindingFailsOn cannot be used in the same step")]
+    /// The step sends the pod to a node in two ways.
+    #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
+    /// The pod of the step waits at Permit since an earlier step.
+    #[error(
+        "pod {0} waits at Permit since an earlier step: give this step another pod, or take this one away with gonePods"
+    )]
+    Waits(String),
+    /// The plugin does not hold the pod of `waitsOn`.
+    #[error("waitsOn: the plugin does not hold the pod at Permit: {0}; write bindTo instead of waitsOn")]
+    DoesNotWait(String),
     /// The step in which the expected answers of a case cannot be updated.
     #[error("case {case:?}, step {step}: {reason}")]
     Step { case: String, step: usize, reason: Box<CaseError> },
@@ -174,30 +192,81 @@ impl CaseStep {
         pod: &Value,
     ) -> Result<PluginAnswers, CaseError> {
         if let Some(now) = self.now() {
-            harness.cluster_mut().set_now(now);
+            harness.set_now(now);
             host.set_now(now.0);
         }
         self.apply(harness)?;
         let interned = pending(harness, pod)?;
         let target = self.target(harness)?;
+        if target.is_some() && harness.waiting().contains(&interned.uid) {
+            return Err(CaseError::Waits(interned.uid.to_string()));
+        }
         let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
-        if let (Some(name), true) = (&self.bind_to, answers.lets_the_pod_be_bound()) {
-            let mut bound: api::Pod = object(pod, "pod")?;
+        if self.waits_on.is_some() && !harness.waiting().contains(&interned.uid) {
+            return Err(CaseError::DoesNotWait(answers.of_permit()));
+        }
+        if let (Some(name), true) = (self.bind_to.as_ref().or(self.waits_on.as_ref()), answers.lets_the_pod_be_bound())
+        {
+            let mut bound: api::Pod = object(&with_uid(pod), "pod")?;
             bound.spec.node_name.clone_from(name);
             harness.set_pod(&bound).map_err(HarnessError::Pod)?;
         }
+        follow_effects(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
         answers.order = self.order(harness)?;
         answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
+        answers.note_unanswered(|point| self.unanswered(point, harness.plugin()));
         Ok(answers)
+    }
+
+    /// Why the step does not ask the plugin at this point; `None` if nothing in the step keeps it from being asked.
+    fn unanswered(&self, point: Point, plugin: &mut dyn Plugin) -> Option<Unanswered> {
+        let (is_implemented, not_asked) = match point {
+            Point::PostFilter => (plugin.post_filter().is_some(), self.places_the_pod().then_some(PLACED)),
+            Point::Reserve => (plugin.reserve().is_some(), (!self.places_the_pod()).then_some(NOT_PLACED)),
+            Point::Permit => (plugin.permit().is_some(), (!self.places_the_pod()).then_some(NOT_PLACED)),
+            Point::PreBind => (plugin.pre_bind().is_some(), self.ends_at_permit()),
+            Point::Bind => (plugin.bind().is_some(), self.ends_at_permit()),
+            Point::QueueSort => {
+                (plugin.queue_sort().is_some(), self.queue.is_empty().then_some("the step has no `queue`"))
+            }
+            Point::QueueingHint => {
+                (plugin.queueing_hint().is_some(), self.event.is_none().then_some("the step has no `event`"))
+            }
+            Point::PreEnqueue
+            | Point::PreFilter
+            | Point::Filter
+            | Point::PreScore
+            | Point::Score
+            | Point::Normalize
+            | Point::PreBindPreFlight
+            | Point::PostBind
+            | Point::Sign => return None,
+        };
+        if is_implemented { not_asked.map(Unanswered::NotAsked) } else { Some(Unanswered::NotImplemented) }
+    }
+
+    fn places_the_pod(&self) -> bool {
+        self.bind_to.is_some() || self.binding_fails_on.is_some() || self.waits_on.is_some()
+    }
+
+    /// Why the points after Permit are not called.
+    fn ends_at_permit(&self) -> Option<&'static str> {
+        match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
+            (Some(_), ..) => None,
+            (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
+            (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit (a later step lets it go on)"),
+            (None, None, None) => Some(NOT_PLACED),
+        }
     }
 
     fn target(&self, harness: &PluginHarness) -> Result<Option<Target>, CaseError> {
         let node = |name: &String| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone()));
-        match (&self.bind_to, &self.binding_fails_on) {
-            (None, None) => Ok(None),
-            (Some(name), None) => Ok(Some(Target::Bind(node(name)?))),
-            (None, Some(name)) => Ok(Some(Target::BindingFails(node(name)?))),
-            (Some(_), Some(_)) => Err(CaseError::TwoTargets),
+        match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
+            (None, None, None) => Ok(None),
+            (Some(name), None, None) => Ok(Some(Target::Bind(node(name)?))),
+            (None, Some(name), None) => Ok(Some(Target::BindingFails(node(name)?))),
+            (None, None, Some(name)) => Ok(Some(Target::Waits(node(name)?))),
+            (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => Err(CaseError::TwoTargets),
         }
     }
 
@@ -229,7 +298,7 @@ impl CaseStep {
             }
         }
         for pod in &self.pods {
-            let pod: api::Pod = object(pod, "pod")?;
+            let pod: api::Pod = object(&with_uid(pod), "pod")?;
             let node = &pod.spec.node_name;
             if !node.is_empty() && harness.cluster().node(node).is_none() {
                 return Err(CaseError::PodWithoutNode { pod: pod.metadata.name, node: node.clone() });
@@ -241,9 +310,45 @@ impl CaseStep {
                 return Err(CaseError::NoSuchObject(object.to_string()));
             }
         }
-        self.objects.iter().for_each(|object| harness.set_object(object));
+        self.objects.iter().for_each(|object| harness.set_object(&with_uid_of_pod(object)));
         Ok(())
     }
+}
+
+/// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds what
+/// the points after Permit answer.
+///
+/// # Errors
+/// The plugin fails.
+fn follow_effects(harness: &mut PluginHarness, answers: &mut PluginAnswers, grants: &Grants) -> Result<(), Status> {
+    if !answers.refused.is_empty() {
+        return Ok(());
+    }
+    for effect in answers.effects() {
+        match effect {
+            CaseEffect::Allow(uid) => {
+                let Some(released) = harness.release(&uid, grants)? else { continue };
+                if !released.lets_the_pod_be_bound() {
+                    harness.remove_pod(&uid);
+                }
+                answers.add_released(uid, released);
+            }
+            CaseEffect::Reject { uid, .. } if harness.waiting().contains(&uid) => {
+                harness.remove_pod(&uid);
+            }
+            CaseEffect::Reject { .. }
+            | CaseEffect::Bind
+            | CaseEffect::Patch { .. }
+            | CaseEffect::Create { .. }
+            | CaseEffect::Delete { .. }
+            | CaseEffect::Evict { .. }
+            | CaseEffect::Activate(_)
+            | CaseEffect::Nominate { .. }
+            | CaseEffect::Event { .. }
+            | CaseEffect::Wait { .. } => {}
+        }
+    }
+    Ok(())
 }
 
 impl CaseEvent {
@@ -283,7 +388,7 @@ impl EventObject {
         Ok(Some(match resource {
             "Pod" => Self::Pod(Box::new(pending(harness, value)?)),
             "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, "node")?))),
-            _ => Self::Other(ObjectKey::of(value), value.to_string().into_bytes()),
+            _ => Self::Other(ObjectKey::of(value), with_uid_of_pod(value).to_string().into_bytes()),
         }))
     }
 }
@@ -312,7 +417,8 @@ fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> Ev
 
 /// The pod to place, with its JSON.
 fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
-    let mut decoded: api::Pod = if pod.is_null() { api::Pod::default() } else { object(pod, "pod")? };
+    let pod = with_uid(pod);
+    let mut decoded: api::Pod = object(&pod, "pod")?;
     decoded.json = Some(pod.to_string().into_bytes().into());
     Ok(harness.intern(&decoded))
 }
@@ -323,6 +429,12 @@ fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) ->
 
 /// The advice about a label that YAML does not read as a text.
 fn quoting(reason: &serde_json::Error) -> &'static str {
-    let is_read_as_boolean = reason.to_string().starts_with("invalid type: boolean");
-    if is_read_as_boolean { " (YAML reads true, yes, on and y as booleans: quote the string)" } else { "" }
+    let reason = reason.to_string();
+    if reason.starts_with("invalid type: boolean `true`") {
+        " (YAML reads true, yes, on and y as booleans: quote the string)"
+    } else if reason.starts_with("invalid type: boolean `false`") {
+        " (YAML reads false, no, off and n as booleans: quote the string)"
+    } else {
+        ""
+    }
 }

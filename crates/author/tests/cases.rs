@@ -241,7 +241,7 @@ fn steps_that_make_no_sense_are_told() {
         cases(&text).run(&Factory, &CaseHost::default()).remove(0).differences.concat()
     };
     assert_eq!(one("{bindTo: nowhere}"), "cannot bind the pod to node nowhere: it does not exist");
-    assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo and bindingFailsOn cannot be used"));
+    assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo, bindingFailsOn and waitsOn cannot be used"));
     assert_eq!(
         one("{pods: [{metadata: {name: web}, spec: {nodeName: nowhere}}]}"),
         "pod web is on node nowhere, which does not exist: add the node to `nodes`"
@@ -256,6 +256,10 @@ fn steps_that_make_no_sense_are_told() {
     let label = one("{nodes: [{metadata: {name: a, labels: {x: true}}}]}");
     let place = "a node: metadata.labels.x: invalid type: boolean `true`, expected a string";
     assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
+    let name = one("{nodes: [{metadata: {name: n}}]}");
+    let place =
+        "a node: metadata.name: invalid type: boolean `false`, expected a string (YAML reads false, no, off and n";
+    assert!(name.starts_with(place), "{name}");
 }
 
 #[test]
@@ -268,8 +272,8 @@ fn effects_beyond_what_is_granted_are_differences() {
     let all = [Permission::Bind, Permission::Event, Permission::Activate];
     assert_eq!(differences(&host(&all)), Vec::<String>::new());
     let told = differences(&host(&[Permission::Bind, Permission::Event]));
-    let expected = "step 2: PostFilter: plugin \"Quota\" asked for activate, but is not granted it; to grant it, add \
-                    to --plugin-config: plugins: [{name: Quota, grants: {effects: [bind, activate, event]}}]";
+    let expected = "step 2: PostFilter: the plugin asks for activate, which `grants` in this file does not have: write \
+                    `grants: {effects: [bind, activate, event]}` there, and in its entry of --plugin-config";
     assert_eq!(told, [expected]);
 }
 
@@ -282,7 +286,8 @@ fn the_grants_that_cases_need_are_worked_out() {
 /// The scheduler treats such scores as faults.
 #[test]
 fn scores_out_of_range_are_differences_although_they_are_expected() {
-    let expect = PluginAnswers { scores: [("a".to_owned(), 150)].into(), ..PluginAnswers::default() };
+    let mut expect = PluginAnswers::default();
+    expect.scores.insert("a".to_owned(), 150);
     let told = expect.differences(&expect);
     assert_eq!(told, ["a: invalid score 150: must be from 0 to 100; the scheduler treats it as a fault"]);
 }

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use berth_author::{CheckOutcome, Situation, conformance};
+use berth_author::{CheckOutcome, Situation, conformance, measure};
 use berth_framework::{
     BuildError, Call, Configure, ConfigureError, DryRunCase, Filter, Manifest, Plugin, PluginFactory, PluginType as _,
     PluginVersion, Points, RejectedNodes, Score, Status,
@@ -40,6 +40,9 @@ impl Filter for Mistaken {
         match self.mistake.as_str() {
             "always fails" => Err(Status::error("it failed")),
             "fails without nodes" if n_nodes == 0 => Err(Status::error("divided by zero")),
+            "fails with ten pods on each node" if call.table.pods().n_pods() > 40_000 => {
+                Err(Status::error("took too much"))
+            }
             "fails with many nodes" if n_nodes > 1000 => Err(Status::error("took too long")),
             _ => Ok(()),
         }
@@ -121,8 +124,18 @@ fn a_fault_is_told_once() {
 fn a_fault_of_one_size_belongs_to_that_size() {
     let empty = ("answers about an empty cluster", "divided by zero".to_owned());
     assert_eq!(failed("fails without nodes"), empty);
-    let huge = ("answers about 5,000 nodes within the limits", "took too long".to_owned());
+    let huge = ("answers about 5,000 nodes with 50,000 pods within the limits", "took too long".to_owned());
     assert_eq!(failed("fails with many nodes"), huge);
+}
+
+/// A plugin that `verify` accepts does not fault in `bench`.
+#[test]
+fn what_bench_finds_is_found_by_verify() {
+    let mistake = "fails with ten pods on each node";
+    let situation = Situation::of_args(&format!("{mistake:?}"));
+    assert_eq!(measure(&Factory, &situation, 5000).expect_err("a fault").to_string(), "took too much");
+    let huge = ("answers about 5,000 nodes with 50,000 pods within the limits", "took too much".to_owned());
+    assert_eq!(failed(mistake), huge);
 }
 
 #[test]

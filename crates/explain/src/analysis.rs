@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{
-    Call, Effect, PluginIdx, Profile, Status,
+    Call, Effect, PluginIdx, Point, Profile, Status,
     run::{self, Attempt, Diagnosis, PreFilterOutcome, Rejection, SearchRange},
 };
 use berth_model::{NodeIdx, NodeSet};
@@ -185,7 +185,7 @@ fn took(profile: &mut Profile) -> Vec<PluginTook> {
     }
     let took = sums.into_iter().map(|((plugin, point), duration)| PluginTook {
         plugin: profile.name(plugin).to_string(),
-        point: point.to_owned(),
+        point: Point::shown_of(point).to_owned(),
         microseconds: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
     });
     let mut took: Vec<PluginTook> = took.collect();

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     analysis::{Analysis, NODE_RESOURCES_FIT},
+    record::DecisionRecord,
     subject::{State, Subject},
 };
 
@@ -31,6 +32,9 @@ pub enum Cause {
     Constrained,
     /// The pod was not tried yet.
     NotYetTried,
+    /// A node fits, and the last attempt chose one, but the pod was rejected or the attempt failed between Reserve and
+    /// Bind.
+    NotBound,
     /// A node fits at the moment, so the next attempt will succeed there.
     Fits,
     /// The known facts do not show the cause.
@@ -39,7 +43,7 @@ pub enum Cause {
 
 impl Cause {
     /// The first cause that applies.
-    pub(crate) fn of(subject: &Subject, analysis: Option<&Analysis>) -> Self {
+    pub(crate) fn of(subject: &Subject, decision: Option<&DecisionRecord>, analysis: Option<&Analysis>) -> Self {
         match subject.state {
             State::Bound { .. } => return Self::Bound,
             State::Binding { .. } if subject.holders.is_empty() => return Self::Binding,
@@ -55,6 +59,7 @@ impl Cause {
             (Self::OutOfCapacity, analysis.is_some_and(is_short_of_resources)),
             (Self::Constrained, analysis.is_some_and(is_refused)),
             (Self::NotYetTried, subject.attempts == 0 && subject.state != State::NotCreated),
+            (Self::NotBound, decision.is_some_and(|decision| decision.not_bound.is_some())),
             (Self::Fits, analysis.is_some_and(|analysis| analysis.feasible > 0)),
         ];
         holds.into_iter().find(|(_, holds)| *holds).map_or(Self::Unknown, |(cause, _)| cause)

@@ -35,7 +35,7 @@ impl Explanation {
     /// answers of the plugins.
     #[must_use]
     pub fn new(subject: Subject, decision: Option<(DecisionRecord, u64)>, analysis: Option<Analysis>) -> Self {
-        let reason = Cause::of(&subject, analysis.as_ref());
+        let reason = Cause::of(&subject, decision.as_ref().map(|(record, _)| record), analysis.as_ref());
         let (decision, decided_milliseconds_ago) = decision.unzip();
         let mut explanation = Self {
             reason,

@@ -31,7 +31,7 @@ pub use cause::Cause;
 pub use explanation::Explanation;
 pub use nearest::{NearNode, NodeReason};
 pub use question::Question;
-pub use record::{DecisionRecord, Made, Outcome, PluginScore, RankedNode, Rejected, Sampled};
+pub use record::{DecisionRecord, Made, NotBound, Outcome, PluginScore, RankedNode, Rejected, Sampled};
 pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
 pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};

@@ -1,6 +1,6 @@
 //! The record that is kept of a decision.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use berth_framework::{
     Profile,
@@ -34,6 +34,34 @@ pub struct DecisionRecord {
     pub best: Vec<RankedNode>,
     /// The nodes that plugins rejected. They are kept under the same condition as [`Self::best`], or if no node fits.
     pub rejected: Vec<Rejected>,
+    /// The reason why the pod was not bound to the node afterwards. `None` if it was bound, or may still be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_bound: Option<NotBound>,
+}
+
+/// The reason why a pod did not reach the node that was chosen for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotBound {
+    /// The extension point, such as `Permit`; `None` if the attempt ended for another reason.
+    pub point: Option<String>,
+    /// The plugin that rejected the pod or failed there; `None` if no plugin did.
+    pub plugin: Option<String>,
+    /// The message of that plugin, or of the scheduler.
+    pub message: String,
+}
+
+impl fmt::Display for NotBound {
+    /// Writes `plugin Gang rejected the pod at Permit: MESSAGE`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { point, plugin, message } = self;
+        match (plugin, point) {
+            (Some(plugin), Some(point)) => write!(formatter, "plugin {plugin} rejected the pod at {point}: {message}"),
+            (Some(plugin), None) => write!(formatter, "plugin {plugin} rejected the pod: {message}"),
+            (None, Some(point)) => write!(formatter, "the attempt failed at {point}: {message}"),
+            (None, None) => write!(formatter, "the attempt failed: {message}"),
+        }
+    }
 }
 
 /// The result of a decision.
@@ -158,6 +186,7 @@ impl DecisionRecord {
             sampled,
             best: Vec::new(),
             rejected: Vec::new(),
+            not_bound: None,
         };
         match outcome {
             Err(NoNode::Rejected(diagnosis)) => record.rejected = with_reasons(diagnosis, profile, table),
@@ -187,6 +216,7 @@ impl DecisionRecord {
         };
         size_of::<Self>()
             + text
+            + self.not_bound.as_ref().map_or(0, |it| it.message.len())
             + self.best.iter().map(of_best).sum::<usize>()
             + self.rejected.iter().map(of_rejected).sum::<usize>()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::DecisionRecord;
+use crate::record::{DecisionRecord, NotBound};
 
 /// The newest decisions, up to a maximum number of bytes.
 #[derive(Debug, Default)]
@@ -29,6 +29,16 @@ impl DecisionRing {
     pub fn push(&mut self, record: DecisionRecord) {
         self.bytes += record.bytes();
         self.records.push_back(record);
+        self.shrink();
+    }
+
+    /// Adds to the decision of this attempt why the pod was not bound. A decision that is no longer kept stays away.
+    pub fn not_bound(&mut self, uid: &str, attempt: u32, reason: NotBound) {
+        let is_of_attempt = |record: &&mut DecisionRecord| *record.uid == *uid && record.attempt == attempt;
+        let Some(record) = self.records.iter_mut().rev().find(is_of_attempt) else { return };
+        self.bytes -= record.bytes();
+        record.not_bound = Some(reason);
+        self.bytes += record.bytes();
         self.shrink();
     }
 
@@ -81,6 +91,7 @@ mod tests {
             sampled: Sampled::default(),
             best: Vec::new(),
             rejected: Vec::new(),
+            not_bound: None,
         }
     }
 
@@ -95,6 +106,12 @@ mod tests {
         assert_eq!(ring.len(), 10);
         assert!(ring.last_about("uid-989").is_none(), "the oldest give way");
         assert_eq!(ring.last_about("uid-990").map(|record| record.at), Some(Time(990)));
+        let reason = |length| NotBound { point: None, plugin: None, message: "x".repeat(length) };
+        ring.not_bound("uid-999", 2, reason(1));
+        assert_eq!(ring.last_about("uid-999").map(|record| &record.not_bound), Some(&None), "of another attempt");
+        ring.not_bound("uid-999", 1, reason(150));
+        assert_eq!(ring.last_about("uid-999").map(|record| &record.not_bound), Some(&Some(reason(150))));
+        assert!(ring.bytes() <= bound && ring.len() == 9, "{} bytes", ring.bytes());
         ring.set_max_bytes(0);
         assert!(ring.is_empty() && ring.bytes() == 0);
     }

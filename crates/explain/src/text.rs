@@ -61,6 +61,7 @@ impl Explanation {
                 | State::Unscheduled
                 | State::NotCreated => "it was not tried yet".to_owned(),
             },
+            Cause::NotBound => self.not_bound(),
             Cause::Fits => {
                 let feasible = analysis.map_or(0, |analysis| analysis.feasible);
                 match (&self.subject.state, analysis.and_then(|analysis| analysis.best.first())) {
@@ -72,6 +73,20 @@ impl Explanation {
             }
             Cause::Unknown => "the reason is unknown".to_owned(),
         }
+    }
+
+    /// Names the plugin that rejected the pod, and the node that the pod did not reach.
+    fn not_bound(&self) -> String {
+        let Some(DecisionRecord { outcome, not_bound: Some(not_bound), .. }) = &self.decision else {
+            return String::new();
+        };
+        let chosen = match outcome {
+            Outcome::Placed { node } => format!("node {node} was chosen for it, but "),
+            Outcome::Rejected { .. } | Outcome::Failed { .. } => String::new(),
+        };
+        let feasible = self.analysis.as_ref().map(|analysis| analysis.feasible);
+        let now = feasible.map(|feasible| format!("; {} at the moment", nodes_fit(feasible))).unwrap_or_default();
+        format!("{chosen}{not_bound}{now}")
     }
 
     fn node(&self) -> &str {
@@ -180,6 +195,9 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
         Outcome::Failed { message } => {
             writeln!(out, "\nAttempt {}, {ago} ago, failed: {message}", decision.attempt)?;
         }
+    }
+    if let Some(not_bound) = &decision.not_bound {
+        writeln!(out, "  Then {not_bound}")?;
     }
     if let Outcome::Placed { .. } = decision.outcome {
         for rejected in &decision.rejected {

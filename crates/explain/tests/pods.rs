@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, Outcome, PodName, Question, Rejected, Sampled, State,
-    Subject, analyze,
+    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, Question, Rejected,
+    Sampled, State, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -185,6 +185,45 @@ fn an_explanation_is_data() {
     assert_eq!(serde_json::from_value::<Explanation>(json).expect("it is read again"), explanation);
 }
 
+/// A node fits, but the last attempt failed behind the choice of the node.
+#[test]
+fn a_rejection_after_the_choice_of_a_node_is_named() {
+    let not_bound = |plugin: Option<&str>, point: Option<&str>| DecisionRecord {
+        uid: "web".into(),
+        at: Time(0),
+        attempt: 2,
+        outcome: Outcome::Placed { node: "gpu".into() },
+        sampled: Sampled { nodes: 4, visited: 4, feasible: 1, ..Sampled::default() },
+        best: Vec::new(),
+        rejected: Vec::new(),
+        not_bound: Some(NotBound {
+            point: point.map(str::to_owned),
+            plugin: plugin.map(str::to_owned),
+            message: "the group is gone".to_owned(),
+        }),
+    };
+    let web = pod("web").request("cpu", "500m").build();
+    let of = |decision| {
+        let analysis = analysis(&mut mixed(), &web, None);
+        Explanation::new(subject(), Some((decision, 0)), Some(analysis))
+    };
+    let explanation = of(not_bound(Some("Gang"), Some("Permit")));
+    assert_eq!(explanation.reason, Cause::NotBound);
+    let message = "node gpu was chosen for it, but plugin Gang rejected the pod at Permit: the group is gone; 2 nodes fit at \
+                   the moment";
+    assert_eq!(explanation.message, message);
+    let text = explanation.text();
+    assert!(text.contains("\n  Then plugin Gang rejected the pod at Permit: the group is gone\n"), "{text}");
+    let message = "node gpu was chosen for it, but the attempt failed: the group is gone; 2 nodes fit at the moment";
+    assert_eq!(of(not_bound(None, None)).message, message);
+    let impossible = Explanation::new(
+        subject(),
+        Some((not_bound(Some("Gang"), Some("Permit")), 0)),
+        Some(analysis(&mut mixed(), &pod("web").request("cpu", "1800m").build(), None)),
+    );
+    assert_eq!(impossible.reason, Cause::Fragmented, "it no longer fits");
+}
+
 #[test]
 fn nodes_that_an_extender_left_out_are_its_own() {
     let placed = DecisionRecord {
@@ -200,6 +239,7 @@ fn nodes_that_an_extender_left_out_are_its_own() {
             message: String::new(),
             examples: vec!["b".to_owned()],
         }],
+        not_bound: None,
     };
     let text = Explanation::new(subject(), Some((placed, 0)), None).text();
     assert!(text.contains("2 refused by an HTTP extender (b, ...)"), "{text}");

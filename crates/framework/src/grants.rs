@@ -152,6 +152,12 @@ impl Grants {
         self
     }
 
+    /// The kinds of objects that the plugin may see.
+    #[must_use]
+    pub fn reads(&self) -> &[ObjectKind] {
+        &self.reads
+    }
+
     /// Adds this effect to the grants.
     #[must_use]
     pub fn with(mut self, permission: Permission) -> Self {
@@ -192,6 +198,12 @@ impl Grants {
     /// The entry of a `PluginHostConfiguration` that grants all of this to the plugin, on one line.
     #[must_use]
     pub fn entry(&self, plugin: &str) -> String {
+        format!("plugins: [{{name: {plugin}, {}}}]", self.field())
+    }
+
+    /// The field `grants` of that entry, on one line.
+    #[must_use]
+    pub fn field(&self) -> String {
         let mut fields = Vec::new();
         let mut list = |field: &str, items: Vec<String>| {
             if !items.is_empty() {
@@ -205,7 +217,7 @@ impl Grants {
             list("rules", rules.iter().map(ToString::to_string).collect());
         }
         fields.extend(self.pod_json.then(|| "podJson: true".to_owned()));
-        format!("plugins: [{{name: {plugin}, grants: {{{}}}}}]", fields.join(", "))
+        format!("grants: {{{}}}", fields.join(", "))
     }
 }
 

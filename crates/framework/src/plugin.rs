@@ -177,6 +177,12 @@ impl Point {
     pub const fn shown(self) -> &'static str {
         if matches!(self, Self::Normalize) { "NormalizeScore" } else { self.as_str() }
     }
+
+    /// The name for people of the point that has this name in metrics.
+    #[must_use]
+    pub fn shown_of(in_metrics: &str) -> &str {
+        if in_metrics == Self::Normalize.as_str() { Self::Normalize.shown() } else { in_metrics }
+    }
 }
 
 declare! {

@@ -141,6 +141,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
     let score = PluginScore { plugin: shared(), raw: 11, normalized: 22, weighted: 44 };
     let best = vec![RankedNode { node: shared(), total: Some(44), scores: vec![score] }];
     let decision = DecisionRecord {
+        not_bound: None,
         uid: own().into(),
         at: Time(1),
         attempt: 1,

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 use berth_model::{Digest, PluginName};
+use berth_scheduler::HeldPods;
 
 /// Instances that are made again after a fault, by plugin and profile. The log does not report that such a new instance
 /// serves.
@@ -16,7 +17,7 @@ pub(crate) enum Aftermath<'a> {
     /// The binary was replaced, or is out of service for a while.
     OutOfService(&'a PluginNotice),
     /// The pods of one owner are held back.
-    PodsHeld { owner: String, milliseconds: u64 },
+    PodsHeld(HeldPods),
     /// A new instance is made.
     Restarting(&'a PluginNotice),
     /// The binary that faulted no longer serves anywhere.
@@ -43,8 +44,8 @@ impl Restarts {
 }
 
 impl<'a> Aftermath<'a> {
-    /// If pods are held, `held` contains their owner and the number of milliseconds.
-    pub(crate) fn of(notices: &'a [PluginNotice], held: Option<(String, u64)>) -> Self {
+    /// `held` contains the pods that are held because of the fault.
+    pub(crate) fn of(notices: &'a [PluginNotice], held: Option<HeldPods>) -> Self {
         let find = |is_it: fn(&PluginNoticeKind) -> bool| notices.iter().find(|notice| is_it(&notice.kind));
         let out_of_service = find(|kind| {
             matches!(
@@ -57,7 +58,7 @@ impl<'a> Aftermath<'a> {
         let restarting = find(|kind| matches!(kind, PluginNoticeKind::Restarting { .. }));
         match (out_of_service, held, restarting) {
             (Some(notice), _, _) => Self::OutOfService(notice),
-            (None, Some((owner, milliseconds)), _) => Self::PodsHeld { owner, milliseconds },
+            (None, Some(held), _) => Self::PodsHeld(held),
             (None, None, Some(notice)) => Self::Restarting(notice),
             (None, None, None) => Self::Nothing,
         }
@@ -69,9 +70,7 @@ impl fmt::Display for Aftermath<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let notice = match self {
             Self::OutOfService(notice) | Self::Restarting(notice) => notice,
-            Self::PodsHeld { owner, milliseconds } => {
-                return write!(formatter, "; the pods of {owner} are held back for {} s", milliseconds / 1000);
-            }
+            Self::PodsHeld(held) => return write!(formatter, "; {held}"),
             Self::Nothing => return Ok(()),
         };
         match &notice.kind {

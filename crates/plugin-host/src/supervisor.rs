@@ -17,7 +17,7 @@ use berth_lifecycle::{
     Consequences, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, PluginState, Service, Swap,
 };
 use berth_model::{BinaryId, PluginName};
-use berth_scheduler::{Event, HostObjects, Supervision, SwapError};
+use berth_scheduler::{Event, HeldPods, HostObjects, Supervision, SwapError};
 use berth_telemetry::{
     audit::By,
     clock::now,
@@ -226,13 +226,13 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    /// Handles a fault of a component over a pod; `pod` is empty if there is none. `held` is the number of milliseconds
-    /// for which the pods of its owner are held. The log has one line about the fault and its consequences, and there
+    /// Handles a fault of a component over a pod; `pod` is empty if there is none. `held` has the pods that are held
+    /// because of it. The log has one line about the fault and its consequences, and there
     /// is one event about the most serious consequence.
-    async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<u64>) {
-        let Fault { digest, reason, milliseconds, owner, scheduler_names } = fault.clone();
+    async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<HeldPods>) {
+        let Fault { digest, reason, milliseconds, owner: _, scheduler_names } = fault.clone();
         let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());
-        let aftermath = Aftermath::of(&notices, owner.map(|owner| owner.to_string()).zip(held));
+        let aftermath = Aftermath::of(&notices, held);
         let is_out_of_service = matches!(aftermath, Aftermath::OutOfService(_));
         let (reason_of_fault, aftermath_text) = (reason.clone(), aftermath.to_string());
         let faulted =
@@ -244,8 +244,9 @@ impl Supervisor {
         let sinks = &self.surroundings.sinks;
         let announced = match aftermath {
             Aftermath::OutOfService(notice) | Aftermath::Restarting(notice) => Some(notice.clone()),
-            Aftermath::PodsHeld { owner, milliseconds } => {
-                sinks.tell(plugin, By::Scheduler, Notice::PodsHeld { owner, milliseconds, reason: reason_of_fault });
+            Aftermath::PodsHeld(held) => {
+                let held = held.to_string();
+                sinks.tell(plugin, By::Scheduler, Notice::PodsHeld { held, reason: reason_of_fault });
                 None
             }
             Aftermath::Nothing => None,

@@ -217,6 +217,7 @@ fn cycle(parts: &mut Parts) -> bool {
     let worked = parts.scheduler.run(now, parts.sources.has_events());
     let pause = std::mem::take(&mut parts.pause);
     keep_decisions(parts);
+    keep_why_not_bound(parts);
     if worked {
         parts.score_lines.write(&parts.scheduler);
         parts.metrics.cycle(start.elapsed(), pause);
@@ -234,6 +235,16 @@ fn keep_decisions(parts: &mut Parts) {
     if decisions.peek().is_some() {
         let mut ring = parts.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         decisions.for_each(|decision| ring.push(decision));
+    }
+}
+
+/// Adds to the decisions in the ring why the pods were not bound. A pod that is rejected at Reserve is so in the turn of
+/// its decision, so the ring must have that first.
+fn keep_why_not_bound(parts: &mut Parts) {
+    let mut not_bound = parts.scheduler.drain_not_bound().peekable();
+    if not_bound.peek().is_some() {
+        let mut ring = parts.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+        not_bound.for_each(|it| ring.not_bound(&it.uid, it.attempt, it.reason));
     }
 }
 

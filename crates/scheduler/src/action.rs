@@ -1,6 +1,6 @@
 //! The actions that the scheduler asks the host to take.
 
-use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, panic::Location, sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion, TimeReport};
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, api, serde_with::shared_text};
@@ -159,13 +159,36 @@ pub enum Supervision {
         took: Duration,
         /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
-        /// The milliseconds for which that owner's pods are held back because of the fault; `None` if they are not.
-        held: Option<u64>,
+        /// The pods that are held back because of the fault; `None` if none are.
+        held: Option<HeldPods>,
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,
     },
     /// Plugins, or the pods of a namespace, have used up their time, so other pods go first.
     OutOfTime(TimeReport),
+}
+
+/// The pods of one owner, which are held back because a plugin faulted over them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldPods {
+    /// The controller, such as `ReplicaSet default/web`; `None` if the pod has none and is held back alone.
+    pub controller: Option<String>,
+    /// The pod over which the plugin faulted, as `namespace/name`.
+    pub pod: String,
+    /// The length of the hold.
+    pub milliseconds: u64,
+}
+
+impl fmt::Display for HeldPods {
+    /// Writes `the pods of ReplicaSet default/web are held back for 60 s`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { controller, pod, milliseconds } = self;
+        let seconds = milliseconds / 1000;
+        match controller {
+            Some(controller) => write!(formatter, "the pods of {controller} are held back for {seconds} s"),
+            None => write!(formatter, "pod {pod} is held back for {seconds} s"),
+        }
+    }
 }
 
 /// A report to the process around the scheduler.

@@ -6,6 +6,7 @@
 mod announcements;
 mod asking;
 mod binding;
+mod binding_failure;
 mod effects;
 mod follow;
 pub(crate) mod granted;

@@ -61,8 +61,8 @@ mod turn;
 mod unasked_gates;
 
 pub use action::{
-    Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest,
-    Request, RequestError, StatusChange, Supervision,
+    Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, HeldPods, Level, Notice, PluginEffects, PodRef,
+    PodRequest, Request, RequestError, StatusChange, Supervision,
 };
 pub use bindings::{
     BindingStage, PodBinding,
@@ -75,6 +75,7 @@ pub use effect_bytes::HeldBytes;
 pub use event::Event;
 pub use host_objects::{Handle, HostObjects};
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
+pub use outbox::NotBoundAttempt;
 pub use preparation::{Preparation, Prepared, SwapError};
 pub use reconfiguration::Reconfiguration;
 pub use scheduler::{Scheduler, SearchState};

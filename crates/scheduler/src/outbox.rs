@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, panic::Location, sync::Arc, time::Duration, vec::Drain};
 
-use berth_explain::DecisionRecord;
+use berth_explain::{DecisionRecord, NotBound};
 use berth_framework::Clock;
-use berth_model::Time;
+use berth_model::{PodUid, Time};
 
 use crate::{
     action::{Action, Level, Notice},
@@ -19,6 +19,9 @@ pub(crate) struct Outbox {
     actions: Vec<Action>,
     observations: Vec<Observation>,
     decisions: Vec<DecisionRecord>,
+    /// The attempts that ended after a decision without a binding, and why.
+    not_bound: Vec<NotBoundAttempt>,
+    records_decisions: bool,
     attempts: ByProfile<AttemptResult>,
     /// The labels of the event that is being handled, once they are known.
     labels: Vec<Arc<str>>,
@@ -26,6 +29,17 @@ pub(crate) struct Outbox {
     effect_bytes: EffectBytes,
     /// A clock for steps that are shorter than the unit of [`Time`].
     clock: Option<Arc<dyn Clock>>,
+}
+
+/// An attempt that chose a node and did not bind the pod.
+#[derive(Debug)]
+pub struct NotBoundAttempt {
+    /// `metadata.uid` of the pod.
+    pub uid: PodUid,
+    /// The number of the attempt, as in its [`DecisionRecord`].
+    pub attempt: u32,
+    /// The reason.
+    pub reason: NotBound,
 }
 
 /// The number of measurements, and of records of decisions, that are kept until the host takes them. Further values are
@@ -116,6 +130,21 @@ impl Outbox {
             self.observe_since(start, |duration| Observation::EventHandled { event, duration });
         }
         self.labels = labels;
+    }
+
+    pub(crate) fn set_records_decisions(&mut self, records_decisions: bool) {
+        self.records_decisions = records_decisions;
+    }
+
+    /// Records why an attempt did not bind the pod, if decisions are recorded and there is room.
+    pub(crate) fn record_not_bound(&mut self, not_bound: NotBoundAttempt) {
+        if self.records_decisions && self.not_bound.len() < MAX_KEPT {
+            self.not_bound.push(not_bound);
+        }
+    }
+
+    pub(crate) fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
+        self.not_bound.drain(..)
     }
 
     /// Records a decision, if there is room.

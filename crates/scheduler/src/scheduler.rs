@@ -18,6 +18,7 @@ use crate::{
     event_handlers::{self, EventHandlers},
     host_objects::HostObjects,
     metrics::{Metrics, Observation},
+    outbox::NotBoundAttempt,
     preparation::SwapRequest,
     settings::Settings,
     swaps::Swaps,
@@ -63,6 +64,7 @@ impl Scheduler {
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
         let mut context = Context::new(Queue::new(settings.queue));
         context.publish_expected_nodes(settings.publishes_expected_node);
+        context.set_records_decisions(settings.records_decisions);
         context.install_profiles(profiles);
         Self {
             context,
@@ -178,6 +180,7 @@ impl Scheduler {
             Event::Reconfigured(reconfiguration) => {
                 *settings = reconfiguration.settings;
                 context.publish_expected_nodes(settings.publishes_expected_node);
+                context.set_records_decisions(settings.records_decisions);
                 reconfiguration.take_over(objects, swaps, bindings, context);
                 cycle.plugins_replaced();
             }
@@ -277,6 +280,13 @@ impl Scheduler {
     /// The records of decisions for explanations since the last call; see [`Settings::records_decisions`].
     pub fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
         self.context.drain_decisions()
+    }
+
+    /// The attempts since the last call that chose a node and did not bind the pod; see
+    /// [`Settings::records_decisions`]. Their decisions came with this call of [`Self::drain_decisions`] or an earlier
+    /// one.
+    pub fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
+        self.context.drain_not_bound()
     }
 
     /// The time that the plugins of each profile took, and the number of questions to them, since the last call.

@@ -11,6 +11,7 @@ mod groups;
 mod kit;
 mod memory;
 mod model;
+mod not_bound;
 mod permit;
 mod placing;
 mod pre_bind;

@@ -83,8 +83,8 @@ pub enum Notice {
     },
     /// The pods of one owner are held back because of a plugin's faults.
     PodsHeld {
-        owner: String,
-        milliseconds: u64,
+        /// Which pods, and for how long, as a sentence.
+        held: String,
         reason: String,
     },
     /// A binary serves in a profile. `is_restart` says that it also served there before its fault.
@@ -281,9 +281,8 @@ impl Notice {
                 let log = if is_out_of_service { Row::error(fields, text) } else { Row::warn(fields, text) };
                 Row { log, metric: None, audit: None, event: None }
             }
-            Self::PodsHeld { owner, milliseconds, reason } => {
-                let seconds = milliseconds / 1000;
-                let note = about(format!("the pods of {owner} are held back for {seconds} s: the plugin {reason}"));
+            Self::PodsHeld { held, reason } => {
+                let note = about(format!("{held}: the plugin {reason}"));
                 // The log line about the fault already says this.
                 Row {
                     log: None,

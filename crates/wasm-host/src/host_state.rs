@@ -20,6 +20,9 @@ use crate::{
 /// name, as `wit/host.wit` says.
 const UNDECLARED_READ: &str = "undeclared read: ";
 
+/// The target of the log lines about such reads. A command that reports them in its own words leaves these lines out.
+pub const UNDECLARED_READS_TARGET: &str = "berth_wasm_host::undeclared_reads";
+
 /// The data of one instance's store.
 #[derive(Debug)]
 pub(crate) struct HostState {
@@ -97,8 +100,10 @@ impl host::Host for HostState {
         }
         let message = on_one_line(message);
         self.write_held_back();
-        if let Some(what) = message.strip_prefix(UNDECLARED_READ).filter(|_| level == host::Level::Warn) {
-            self.stats.record_undeclared_read(what);
+        let undeclared_read = message.strip_prefix(UNDECLARED_READ).filter(|_| level == host::Level::Warn);
+        // Each instance reports the read, but the log has it once for each binary.
+        if undeclared_read.is_some_and(|what| !self.stats.record_undeclared_read(what)) {
+            return;
         }
         if level == host::Level::Error {
             self.last_words = Some(message.clone());
@@ -111,6 +116,9 @@ impl host::Host for HostState {
         match level {
             host::Level::Debug => tracing::debug!(plugin, "{message}"),
             host::Level::Info => tracing::info!(plugin, "{message}"),
+            host::Level::Warn if undeclared_read.is_some() => {
+                tracing::warn!(target: UNDECLARED_READS_TARGET, plugin, "{message}");
+            }
             host::Level::Warn => tracing::warn!(plugin, "{message}"),
             host::Level::Error => self.held_back = Some(message),
         }

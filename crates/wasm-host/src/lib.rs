@@ -41,6 +41,7 @@ pub use effort::LoadEffort;
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};
 pub use factory::ComponentFactory;
 pub use fault::{FaultKind, FaultReport, FaultSink};
+pub use host_state::UNDECLARED_READS_TARGET;
 pub use limits::{Limits, WhenNotAsked};
 pub use precompiled::{PackError, PackedSizes, Precompiled, pack_this_program};
 pub use settings::MAX_STACK;

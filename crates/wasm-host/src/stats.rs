@@ -1,7 +1,7 @@
 //! Statistics about one binary, over all its instances, for metrics and `berth plugin list`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -26,7 +26,7 @@ pub struct PluginStats {
     dropped_log_lines: AtomicU64,
     out_of_time: AtomicU64,
     custom: Mutex<BTreeMap<String, u64>>,
-    undeclared_reads: Mutex<BTreeSet<String>>,
+    undeclared_reads: Mutex<BTreeMap<String, u64>>,
 }
 
 /// The maximum number of different undeclared reads that are kept. It exceeds the number of different reads that are
@@ -93,9 +93,10 @@ impl PluginStats {
         self.custom.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The reads that the plugin's manifest does not name, as reported by its SDK.
+    /// The reads that the plugin's manifest does not name, as reported by its SDK, each with the number of reports. An
+    /// SDK reports a read once for each instance.
     #[must_use]
-    pub fn undeclared_reads(&self) -> BTreeSet<String> {
+    pub fn undeclared_reads(&self) -> BTreeMap<String, u64> {
         self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -134,11 +135,17 @@ impl PluginStats {
         self.out_of_time.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn record_undeclared_read(&self, what: &str) {
+    /// Counts a report of such a read. Returns whether it is the first one.
+    pub(crate) fn record_undeclared_read(&self, what: &str) -> bool {
         let mut reads = self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner);
-        if reads.len() < UNDECLARED_READS {
-            reads.insert(what.to_owned());
+        if let Some(count) = reads.get_mut(what) {
+            *count += 1;
+            return false;
         }
+        if reads.len() < UNDECLARED_READS {
+            reads.insert(what.to_owned(), 1);
+        }
+        true
     }
 
     /// Adds to one of the plugin's own counters, unless its name would exceed `max_names`.

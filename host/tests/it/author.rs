@@ -104,7 +104,14 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     assert!(table.contains("FULL DELTA"), "{table}");
 
     for (terms, code, parts) in [
-        ("grants: {}", 2, ["cases.yaml: LoadAware wants to read", "grants: {reads: [slo.koordinator.sh"]),
+        (
+            "grants: {effects: [event]}",
+            2,
+            [
+                "cases.yaml: grants: LoadAware reads slo.koordinator.sh/v1alpha1/NodeMetric, as its manifest says",
+                "write `grants: {reads: [slo.koordinator.sh/v1alpha1/NodeMetric], effects: [event]}` here",
+            ],
+        ),
         ("limits: {memory: 1Mi}", 1, ["asked for", "bytes of memory (limit 1048576)"]),
         (
             "limits: {memry: 1Mi}",
@@ -272,13 +279,19 @@ async fn inspect_tells_of_events_only_where_pods_can_be_rejected() {
     }
 }
 
+/// `verify` asks dozens of instances, and each of them reports the read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_warns_of_a_read_that_was_not_declared() {
+async fn a_read_that_was_not_declared_is_one_warning() {
     let project = Project::new("ByPriority", &by_priority(1));
     case_of(&project, Behavior::ReadUndeclared.priority(), "scores: {a: 1}");
-    let said = project.berth(&["test"]).await.err;
-    let warning = "warning: ByPriority reads column labels, which its manifest does not name: it is always empty\n";
-    assert_eq!(said.matches(warning).count(), 1, "{said}");
+    for (command, options) in [("test", &[][..]), ("verify", &[]), ("bench", &["--nodes", "10,20"])] {
+        let said = project.tries(&[&[command], options].concat()).await.err;
+        let about: Vec<&str> = said.lines().filter(|line| line.contains("column labels")).collect();
+        let [warning] = about.as_slice() else { panic!("{command}: {said}") };
+        let expected = "warning: ByPriority reads column labels, which its manifest does not name: it is always empty (reported by ";
+        assert!(warning.starts_with(expected), "{command}: {said}");
+        assert_eq!(warning.ends_with(" 1 instance)"), command == "test", "{command}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -298,6 +311,19 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     let needs = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind], rules: [{apiGroups: [\"\"], \
         kinds: [ConfigMap], verbs: [patch]}]}}]\n";
     assert!(shown.contains(needs), "{shown}");
+    // What the cases grant is not contradicted, even if it is more than they use.
+    let with_grants = |grants: &str| fs::write(project.path().join("cases.yaml"), format!("{grants}\n{cases}"));
+    let granted = "grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch, create], \
+                   namespaces: [\"*\"]}]}";
+    with_grants(granted).expect("a file");
+    let shown = project.berth(&["inspect"]).await.out;
+    let own = format!("nothing; its cases run with plugins: [{{name: DefaultPreemption, {granted}}}]\n");
+    assert!(shown.contains(&own), "{shown}");
+    with_grants("grants: {effects: [bind, event]}").expect("a file");
+    let shown = project.berth(&["inspect"]).await.out;
+    let more = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], \
+        kinds: [ConfigMap], verbs: [patch]}]}}]; `grants` in its files of cases has less: berth plugin test shows what is missing\n";
+    assert!(shown.contains(more), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::{fs, net::TcpListener, path::PathBuf, process::Command};
 
-use berth_test_guests::Behavior;
+use berth_test_guests::{At, Behavior, WantedEffect, asks_for};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api,
@@ -301,6 +301,24 @@ async fn plugins_that_are_not_in_service_are_named_with_the_reason() {
     bench.create("waits", Behavior::Normal).await;
     let refused = "plugin \"ByPriority\" is refused: ";
     says(&bench.scheduler, "waits", "it is held back by ByPriority, which is not in service for it", refused).await;
+}
+
+/// The plugin asks for an effect that it is not granted, so the attempt fails although nodes fit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_ends_an_attempt_after_the_choice_of_a_node_is_named() {
+    let event = WantedEffect::Event(["Said", "Saying", "whatever"].map(str::to_owned));
+    let component = asks_for("ByPriority", At::PreBind, &[event]).expect("a component");
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \
+                  {multiPoint: {enabled: [{name: ByPriority}]}}\n";
+    let bench = plugin_life::Bench::start_with(|dir| {
+        fs::write(dir.join("config.yaml"), config).expect("a file");
+        fs::write(dir.join("plugins.yaml"), plugin_life::PLUGIN_CONFIG).expect("a file");
+        fs::write(dir.join("plugins/ByPriority.wasm"), component).expect("a file");
+    })
+    .await;
+    bench.create("late", Behavior::Normal).await;
+    let rejected = "but plugin ByPriority rejected the pod at PreBind: plugin \"ByPriority\" asked for event, but is not granted it";
+    says(&bench.scheduler, "late", rejected, "Reason: NotBound").await;
 }
 
 /// A user who may see pods, or ask about pods that do not exist, must not take a plugin out of service.

@@ -352,8 +352,8 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
         bench.scheduler.until("/metrics", |text| text.contains(metric)).await;
     }
     bench.scheduler.process.line("a plugin faulted; it is being restarted").await;
-    let held = bench.scheduler.process.line("are held back for 60 s").await;
-    assert!(held.contains("a plugin faulted; the pods of default/"), "{held}");
+    let held = bench.scheduler.process.line("held back for 60 s").await;
+    assert!(held.contains("a plugin faulted; pod default/poison is held back"), "{held}");
 }
 
 /// A fault is one line and one event, although several parts of the scheduler learn about it.

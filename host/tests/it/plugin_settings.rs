@@ -139,7 +139,7 @@ async fn events_tell_what_happens_to_plugins() {
     bench.serves(&digest(1)).await;
     bench.create("trapping", Behavior::Trap).await;
     bench.event("PluginRestarting", "is restarted after a fault: trapped in filter: a test trap").await;
-    bench.event("PluginPodsHeld", "are held back for 60 s: the plugin trapped in filter: a test trap").await;
+    bench.event("PluginPodsHeld", "held back for 60 s: the plugin trapped in filter: a test trap").await;
     for name in ["trapping-1", "trapping-2"] {
         bench.create(name, Behavior::Trap).await;
     }

@@ -78,10 +78,13 @@ pub(super) fn add_up(
         let CycleScores { plugin, weight, is_common, .. } = *scores;
         let normalized = scores.normalize(profile, call, if is_common { one } else { nodes })?;
         if is_common {
-            check_range(profile, plugin, normalized)?;
+            check_range(profile, plugin, call, one, normalized)?;
             common += normalized.first().copied().unwrap_or(0) * weight;
         } else {
-            add_weighted(profile, plugin, normalized, weight, &mut attempt.findings.totals)?;
+            if is_any_out_of_range(normalized) {
+                return check_range(profile, plugin, call, nodes, normalized);
+            }
+            add_weighted(normalized, weight, &mut attempt.findings.totals);
         }
     }
     add_to_all(common, &mut attempt.findings.totals);
@@ -127,26 +130,19 @@ fn add_to_all(number: i64, totals: &mut [i64]) {
     }
 }
 
-/// Adds normalised scores to the totals.
-fn add_weighted(
-    profile: &mut Profile,
-    plugin: PluginIdx,
-    scores: &[i64],
-    weight: i64,
-    totals: &mut [i64],
-) -> Result<(), Status> {
+fn is_any_out_of_range(scores: &[i64]) -> bool {
     // The sign bit is set if a score is below 0 or above MAX_SCORE.
-    let out_of_range = scores.iter().fold(0, |bits, score| bits | score | MAX_SCORE.wrapping_sub(*score));
-    if out_of_range < 0 {
-        return check_range(profile, plugin, scores);
-    }
+    scores.iter().fold(0, |bits, score| bits | score | MAX_SCORE.wrapping_sub(*score)) < 0
+}
+
+/// Adds normalised scores, which are in the range, to the totals.
+fn add_weighted(scores: &[i64], weight: i64, totals: &mut [i64]) {
     if let Ok(weight) = u32::try_from(weight).map(i64::from) {
         // Processors can multiply several 32-bit numbers at a time.
         totals.iter_mut().zip(scores).for_each(|(total, score)| *total += (score & i64::from(u32::MAX)) * weight);
     } else {
         totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score * weight);
     }
-    Ok(())
 }
 
 pub(super) fn pre_score(
@@ -235,11 +231,26 @@ fn normalize_scores(
     Ok(())
 }
 
-pub(super) fn check_range(profile: &mut Profile, plugin: PluginIdx, scores: &[i64]) -> Result<(), Status> {
-    let Some(score) = scores.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
+/// Checks the scores of these nodes.
+///
+/// # Errors
+/// A score is out of range, which is a fault of the plugin.
+pub(super) fn check_range(
+    profile: &mut Profile,
+    plugin: PluginIdx,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    scores: &[i64],
+) -> Result<(), Status> {
+    let mut scored = nodes.iter().zip(scores);
+    let Some((node, score)) = scored.find(|(_, score)| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
     let name = std::sync::Arc::clone(profile.name(plugin));
     if let Some(plugin) = profile.get(plugin) {
-        plugin.answered_badly(&format!("a score of {score}, and scores are from 0 to {MAX_SCORE}"));
+        let point = if plugin.normalize().is_some() { Point::Normalize } else { Point::Score };
+        let (node, point) = (call.table.symbols.text(call.table.name(node)), point.shown());
+        plugin.answered_badly(&format!(
+            "a score of {score} for node {node} at {point}, and scores are from 0 to {MAX_SCORE}"
+        ));
     }
     Err(Status::error(format!(
         "applying score defaultWeights on Score plugins: plugin \"{name}\" returns an invalid score {score}, it should in \

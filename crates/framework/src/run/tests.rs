@@ -1,5 +1,6 @@
 //! The rules of each point, with scripted plugins.
 
+mod bad_scores;
 mod decision;
 mod dry_run;
 mod extend;

@@ -107,6 +107,7 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
                 Outcome::Rejected { message } | Outcome::Failed { message } => { (message) }
             }
         }
+        @if let Some(not_bound) = &decision.not_bound { p { "Then " (not_bound) } }
         @if let Outcome::Placed { .. } = decision.outcome {
             p.note {
                 @if sampled.is_hinted { "It was the next best node of the pod before it, which is equivalent." }

@@ -110,6 +110,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     };
     let subjects = Subjects { plugin: &plugin, title: loaded.title(), situation, source, other, other_title };
     let (report, failure) = subjects.measured(&bench.nodes);
+    loaded.warn_of_undeclared_reads()?;
     print(&report, &subjects, bench.output)?;
     failure.map_or(Ok(()), Err)
 }

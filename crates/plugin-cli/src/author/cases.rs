@@ -5,8 +5,8 @@ use std::{fs, path::Path};
 use anyhow::Result;
 use berth_author::{CaseFile, CaseHost};
 use berth_config::{PluginSettings, Usage};
-use berth_framework::{Grants, PluginFactory as _};
-use berth_plugin_host::{Granted, limits};
+use berth_framework::{Grants, Manifest, PluginFactory as _};
+use berth_plugin_host::{Granted, NotGranted, limits};
 use berth_telemetry::chain;
 use berth_wasm_host::{ComponentFactory, Limits};
 
@@ -38,7 +38,9 @@ impl Cases {
         let settings = settings.map_err(|error| Usage(format!("{path}: {}", chain(&error))))?;
         let mut grants = Grants::ALL;
         if let Some(granted) = settings.grants.as_ref().map(Granted::from) {
-            granted.check_reads(name, manifest, None).map_err(|error| Usage(format!("{path}: {name} {error}")))?;
+            let checked = granted.check_reads(name, manifest, None);
+            checked
+                .map_err(|error| Usage(format!("{path}: grants: {name} {}", missing(&granted, manifest, &error))))?;
             grants = granted.grants();
         }
         // No scheduler waits for the plugin here, so its share of time does not matter.
@@ -56,4 +58,33 @@ impl Cases {
         let clock = factory.clone();
         CaseHost::new(self.grants.clone(), move |milliseconds| clock.set_now(milliseconds))
     }
+}
+
+/// The grants in a file of cases; `None` if it has none, so everything is granted there.
+///
+/// # Errors
+/// The field has another form.
+pub(super) fn granted_in(path: &Path) -> Result<Option<Granted>> {
+    let text = fs::read_to_string(path).map_err(|error| Usage(format!("cannot read {}: {error}", path.display())))?;
+    let settings = PluginSettings::with_terms_in(&text);
+    let settings = settings.map_err(|error| Usage(format!("{}: {}", path.display(), chain(&error))))?;
+    Ok(settings.grants.as_ref().map(Granted::from))
+}
+
+/// The reads that the plugin needs beyond these grants, and what to write. The text continues the plugin's name.
+fn missing(granted: &Granted, manifest: &Manifest, error: &NotGranted) -> String {
+    let reads = manifest.needs.objects.clone();
+    let mut wanted: Vec<String> =
+        reads.iter().filter(|kind| !granted.reads.contains(kind)).map(ToString::to_string).collect();
+    wanted.extend((manifest.needs.pod_json && !granted.pod_json).then(|| "whole pending pods (podJson)".to_owned()));
+    if wanted.is_empty() {
+        return error.to_string().replace(" in --plugin-config", " here and in --plugin-config");
+    }
+    let needs = Granted { reads, pod_json: manifest.needs.pod_json, ..Granted::default() };
+    let field = granted.clone().with(&needs).grants().field();
+    format!(
+        "reads {}, as its manifest says, and the field does not have that: write `{field}` here, and in the plugin's \
+         entry of --plugin-config",
+        wanted.join(" and ")
+    )
 }

@@ -13,7 +13,10 @@ use clap::Args;
 use serde::Serialize;
 use wit_component::DecodedWasm;
 
-use super::project::{Loaded, Target};
+use super::{
+    cases::granted_in,
+    project::{Loaded, Target},
+};
 use crate::output::Output;
 
 #[derive(Args, Debug)]
@@ -76,7 +79,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         points: points.iter().map(Point::shown).collect(),
         needs: needs(manifest),
         events_to_register: manifest.events_to_register.as_ref().map(|events| events.iter().map(in_words).collect()),
-        granted: granted(manifest, loaded.binary.digest(), asked_for(inspect, &loaded)?.as_ref()),
+        granted: granted(manifest, loaded.binary.digest(), in_cases(inspect, &loaded)?.as_ref()),
     };
     let mut out = io::stdout().lock();
     match inspect.output {
@@ -84,7 +87,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         Output::Table => write_text(&mut out, &report)?,
     }
     writeln!(out)?;
-    Ok(())
+    loaded.warn_of_undeclared_reads()
 }
 
 /// Writes `Node: Add, UpdateNodeLabel`.
@@ -94,7 +97,7 @@ fn in_words(event: &ClusterEvent) -> String {
 }
 
 /// The grants that the plugin gets without a setting of the operator, and the grants that it needs.
-fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> String {
+fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> String {
     let name = manifest.name.as_str();
     let is_own = is_own(name, Some(BinaryId::Component(digest)));
     if let Some(built_in) = berth_builtins::factory(name).filter(|_| is_own) {
@@ -104,33 +107,52 @@ fn granted(manifest: &Manifest, digest: Digest, asked_for: Option<&Grants>) -> S
     }
     let reads =
         Granted { reads: manifest.needs.objects.clone(), pod_json: manifest.needs.pod_json, ..Granted::default() };
-    let grants = asked_for.cloned().unwrap_or_else(|| reads.grants());
-    let events = match reads.check_reads(name, manifest, None) {
+    let grants = in_cases.map_or_else(|| reads.grants(), |cases| cases.enough.clone());
+    // The cases may grant a kind for events.
+    let granted_reads = Granted { reads: grants.reads().to_vec(), ..reads };
+    let events = match granted_reads.check_reads(name, manifest, None) {
         Err(NotGranted::Events { kinds, versions }) => {
             format!("; for events of {kinds}, reads must also contain a kind of {versions}")
         }
         Ok(()) | Err(_) => String::new(),
     };
-    let effects = match asked_for {
-        Some(_) => "",
+    let effects = match in_cases {
         None => "; and the effects that it asks for: cases.yaml beside it would show these",
+        Some(cases) if cases.granted.as_ref().is_some_and(|granted| *granted != cases.enough) => {
+            "; `grants` in its files of cases has less: berth plugin test shows what is missing"
+        }
+        Some(_) => "",
     };
-    let needs = match grants.is_empty() && events.is_empty() {
-        true => "it needs nothing".to_owned(),
-        false => format!("it needs {}{events}", grants.entry(name)),
+    let is_granted = in_cases.is_some_and(|cases| cases.granted.as_ref() == Some(&cases.enough));
+    let needs = match (grants.is_empty() && events.is_empty(), is_granted) {
+        (true, _) => "it needs nothing".to_owned(),
+        (false, true) => format!("its cases run with {}{events}", grants.entry(name)),
+        (false, false) => format!("it needs {}{events}", grants.entry(name)),
     };
     format!("nothing; {needs}{effects}")
 }
 
-/// The reads in the manifest, and the effects that the plugin asks for in the cases beside it; `None` if there are no
-/// cases.
-fn asked_for(inspect: &Inspect, loaded: &Loaded) -> Result<Option<Grants>> {
+/// The grants in the cases beside a plugin.
+struct InCases {
+    /// The grants that the files of cases name; `None` if a file names none, so everything is granted there.
+    granted: Option<Grants>,
+    /// These grants, the reads in the manifest, and the effects that the plugin asks for beyond them.
+    enough: Grants,
+}
+
+/// `None` if there are no cases.
+fn in_cases(inspect: &Inspect, loaded: &Loaded) -> Result<Option<InCases>> {
     let files = inspect.target.cases()?;
     if files.is_empty() {
         return Ok(None);
     }
+    let of_files: Vec<Option<Granted>> = files.iter().map(|file| granted_in(file)).collect::<Result<_>>()?;
+    let all_name_grants = of_files.iter().all(Option::is_some);
+    let named = of_files.iter().flatten().fold(Granted::default(), |sum, granted| sum.with(granted));
     let needs = &loaded.factory.manifest().needs;
-    let mut grants = Grants::default().with_reads(needs.objects.clone(), needs.pod_json);
+    let reads = Granted { reads: needs.objects.clone(), pod_json: needs.pod_json, ..Granted::default() };
+    let granted = all_name_grants.then(|| named.grants());
+    let mut grants = named.with(&reads).grants();
     for file in files {
         let file = CaseFile::read(&file).map_err(|error| Usage(chain(&error)))?;
         let host = |grants| {
@@ -139,7 +161,7 @@ fn asked_for(inspect: &Inspect, loaded: &Loaded) -> Result<Option<Grants>> {
         };
         grants = file.grants_asked_for(&loaded.factory, grants, host);
     }
-    Ok(Some(grants))
+    Ok(Some(InCases { granted, enough: grants }))
 }
 
 /// The names of the interfaces that a component imports and exports.

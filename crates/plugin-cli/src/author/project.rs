@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -129,6 +130,23 @@ impl Loaded {
         let version = self.factory.version();
         let digest = self.factory.digest().short();
         format!("{} {} (sha256 {digest})", version.name, version.version)
+    }
+
+    /// Warns of reads that the manifest does not declare. Such data is not sent, so the plugin finds it empty. A read gets
+    /// one line with the number of instances that reported it.
+    pub(super) fn warn_of_undeclared_reads(&self) -> Result<()> {
+        // Standard output is for the results.
+        let mut err = io::stderr().lock();
+        let name = &self.factory.manifest().name;
+        for (what, n_instances) in self.factory.stats().undeclared_reads() {
+            let instances = if n_instances == 1 { "instance" } else { "instances" };
+            writeln!(
+                err,
+                "warning: {name} reads {what}, which its manifest does not name: it is always empty (reported by \
+                 {n_instances} {instances})"
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,6 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use berth_author::CaseResult;
 use berth_config::Usage;
-use berth_framework::PluginFactory as _;
 use clap::Args;
 
 use super::{
@@ -48,17 +47,18 @@ pub(crate) fn run(test: &Test) -> Result<()> {
             update(file, &cases, &loaded)?;
         } else {
             let factory = cases.limited(&loaded.factory);
-            results.extend(cases.file.run(&factory, &cases.host(&factory)));
+            results.push((file.as_path(), cases.file.run(&factory, &cases.host(&factory))));
         }
     }
     if test.update {
-        return Ok(());
+        return loaded.warn_of_undeclared_reads();
     }
     print(&loaded, &results, test.output)?;
-    warn_of_undeclared_reads(&loaded)?;
-    let n_failed = results.iter().filter(|result| !result.differences.is_empty()).count();
+    loaded.warn_of_undeclared_reads()?;
+    let all: Vec<&CaseResult> = results.iter().flat_map(|(_, results)| results).collect();
+    let n_failed = all.iter().filter(|result| !result.differences.is_empty()).count();
     if n_failed > 0 {
-        bail!("{n_failed} of {} cases differ", results.len());
+        bail!("{n_failed} of {} cases differ", all.len());
     }
     Ok(())
 }
@@ -91,31 +91,27 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     Ok(())
 }
 
-/// Warns of reads that the manifest does not declare. Such data is not sent, so the plugin finds it empty.
-fn warn_of_undeclared_reads(loaded: &Loaded) -> Result<()> {
-    // Standard output is for the results.
-    let mut err = io::stderr().lock();
-    for what in loaded.factory.stats().undeclared_reads() {
-        let name = &loaded.factory.manifest().name;
-        writeln!(err, "warning: {name} reads {what}, which its manifest does not name: it is always empty")?;
-    }
-    Ok(())
-}
-
-fn print(loaded: &Loaded, results: &[CaseResult], output: Output) -> Result<()> {
+/// Prints the results of each file. A single file is not named.
+fn print(loaded: &Loaded, files: &[(&Path, Vec<CaseResult>)], output: Output) -> Result<()> {
     let mut out = io::stdout().lock();
     match output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, results)?;
+            let results: Vec<&CaseResult> = files.iter().flat_map(|(_, results)| results).collect();
+            serde_json::to_writer_pretty(&mut out, &results)?;
             writeln!(out)?;
         }
         Output::Table => {
             writeln!(out, "{}", loaded.title())?;
-            for result in results {
-                let verdict = if result.differences.is_empty() { "ok" } else { "DIFFERS" };
-                writeln!(out, "  {verdict:8}{}", result.name)?;
-                for line in &result.differences {
-                    writeln!(out, "          {line}")?;
+            for (file, results) in files {
+                if files.len() > 1 {
+                    writeln!(out, "{}:", file.display())?;
+                }
+                for result in results {
+                    let verdict = if result.differences.is_empty() { "ok" } else { "DIFFERS" };
+                    writeln!(out, "  {verdict:8}{}", result.name)?;
+                    for line in &result.differences {
+                        writeln!(out, "          {line}")?;
+                    }
                 }
             }
         }

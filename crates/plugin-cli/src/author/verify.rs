@@ -71,7 +71,9 @@ struct Row {
 
 pub(crate) fn run(verify: &Verify) -> Result<()> {
     let (loaded, signed_by) = look_at(verify)?;
-    let rows = checked(verify, &loaded)?;
+    let checked = checked(verify, &loaded);
+    loaded.warn_of_undeclared_reads()?;
+    let rows = checked?;
     let mut out = io::stdout().lock();
     match verify.output {
         Output::Json => {

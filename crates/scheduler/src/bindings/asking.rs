@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Effect, PluginIdx,
+    Effect, PluginIdx, Point,
     run::{self, PermitRun, Refusal},
 };
 
 use super::{
-    binding::{Binding, BindingFailure, Stage, Step},
+    binding::{Binding, Stage, Step},
+    binding_failure::BindingFailure,
     effects::{self, Origin},
     object_wait::{ObjectWait, RequestedWait},
     peers::Peers,
@@ -27,7 +28,7 @@ impl Binding {
         match question {
             Question::Permitted => match self.catch_up(context) {
                 Ok(()) => self.permitted(context, peers),
-                Err(status) => Step::Failed(self, BindingFailure::Error(status)),
+                Err(status) => Step::Failed(self, BindingFailure::error(status)),
             },
             Question::PermitAgain { again } => self.permit_again(&again, context, peers),
             Question::PreBind { again } => self.pre_bind_again(&again, context, peers),
@@ -77,12 +78,12 @@ impl Binding {
             return Step::Waiting(self);
         }
         if let Err(status) = self.catch_up(context) {
-            return Step::Failed(self, BindingFailure::Error(status));
+            return Step::Failed(self, BindingFailure::error(status));
         }
         for name in plugins {
             if let Err(refusal) = self.ask_permit_again(name, context, peers) {
                 self.observe_permit(if refusal.status.code.is_rejected() { "Unschedulable" } else { "Error" }, context);
-                return Step::Failed(self, BindingFailure::of(refusal));
+                return Step::Failed(self, BindingFailure::of(Point::Permit, refusal));
             }
         }
         if self.is_held_by_permit() {

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_cache::Assumed;
-use berth_framework::{
-    Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, Status,
-    run::{PreFlights, Refusal},
-};
+use berth_framework::{Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, run::PreFlights};
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
-use super::{object_wait::ObjectWait, permit::PermitWaits, pre_bind::PreBindGroup, questions::Question};
+use super::{
+    binding_failure::BindingFailure, object_wait::ObjectWait, permit::PermitWaits, pre_bind::PreBindGroup,
+    questions::Question,
+};
 use crate::{
     action::RequestError,
     context::{Context, PodPlugins},
@@ -73,6 +73,8 @@ pub(crate) enum Input {
     Allowed { plugin: Arc<str> },
     /// A Permit plugin rejects the pod.
     Rejected { plugin: Arc<str>, reason: String },
+    /// A Permit plugin was not granted to release or reject the pod.
+    Refused { plugin: Arc<str>, message: String },
     /// A pod of higher priority takes the place of this one.
     Preempted { preemptor: Arc<Pod>, plugin: Arc<str> },
     /// The pod has a `deletionTimestamp`.
@@ -105,15 +107,6 @@ pub(super) enum Step {
     Deleted(Binding),
     /// Another scheduler bound the pod.
     BoundByOther(Binding),
-}
-
-/// The reason why a pod does not reach the node that was chosen for it.
-#[derive(Debug)]
-pub(super) enum BindingFailure {
-    /// A plugin rejected the pod before PreBind. The events for which the plugin registered bring the pod back.
-    Rejected(Refusal),
-    /// A plugin or a request failed. The pod is tried again after backoff.
-    Error(Status),
 }
 
 /// One attempt of a pod.

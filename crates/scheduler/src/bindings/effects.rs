@@ -92,7 +92,11 @@ pub(crate) fn carry_out_each(
     for ((plugin, effect), verdict) in effects.into_iter().zip(verdicts) {
         let name = context.plugin_name(pod.scheduler_name, plugin);
         if let Some(one) = verdict {
-            refused.add(plugin, Refusal { effect: one.kind(), message: one.message(&name) });
+            let message = one.message(&name);
+            if let Effect::Allow { uid } | Effect::Reject { uid, .. } = &effect {
+                peers.refused(uid, &name, &message);
+            }
+            refused.add(plugin, Refusal { effect: one.kind(), message });
             continue;
         }
         if let Some(refusal) = lacks_room(context, &name, slice::from_ref(&effect)) {
@@ -109,6 +113,10 @@ pub(crate) fn carry_out_each(
         }
     }
     let messages = refused.messages();
+    // The attempt goes on, so no condition has the messages.
+    for (_, message) in &messages {
+        context.pod_event(pod, PodEvent::EFFECT_REFUSED, message.clone());
+    }
     refused.report(context, pod);
     CarriedOut { for_host, refused: messages }
 }

@@ -46,6 +46,12 @@ impl RefusedEffect {
         self.kind
     }
 
+    /// What was refused: `bind`, or `patch of v1/Secret default/token`.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// The plugin's grants together with what it would need for this effect.
     #[must_use]
     pub fn enough(&self) -> &Grants {

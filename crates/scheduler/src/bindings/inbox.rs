@@ -30,6 +30,7 @@ pub(super) struct Message {
 enum Topic {
     Allowed(Arc<str>),
     Rejected(Arc<str>),
+    Refused(Arc<str>),
     Preempted,
     Object(ObjectKey),
     /// The topic of inputs of which at most one comes at a time.
@@ -41,6 +42,7 @@ impl Topic {
         match input {
             Input::Allowed { plugin } => Self::Allowed(Arc::clone(plugin)),
             Input::Rejected { plugin, .. } => Self::Rejected(Arc::clone(plugin)),
+            Input::Refused { plugin, .. } => Self::Refused(Arc::clone(plugin)),
             Input::Preempted { .. } => Self::Preempted,
             Input::ObjectChanged(object) => Self::Object(object.clone()),
             Input::Terminating

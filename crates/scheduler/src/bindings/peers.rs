@@ -35,6 +35,15 @@ impl Peers<'_> {
         self.send(uid, Input::Rejected { plugin: Arc::clone(plugin), reason });
     }
 
+    /// Tells a pod that waits for the plugin that the plugin was not granted to release or reject it.
+    pub(crate) fn refused(&mut self, uid: &str, plugin: &Arc<str>, message: &str) {
+        // A plugin may name one pod a thousand times.
+        let hears = self.bindings.get(uid).is_some_and(|binding| binding.hears_refusals_of(plugin));
+        if hears {
+            self.send(uid, Input::Refused { plugin: Arc::clone(plugin), message: message.to_owned() });
+        }
+    }
+
     /// The attempt of the pod, if the pod is between Reserve and PostBind.
     fn find(&self, uid: &str) -> Option<PodAttempt> {
         let waiting = self.bindings.get(uid).map(Binding::attempt);

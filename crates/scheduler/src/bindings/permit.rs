@@ -128,11 +128,17 @@ impl PermitWaits {
         })
     }
 
-    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting.
-    pub(crate) fn note_refused(&mut self, plugin: &str, message: String) {
-        if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin) {
-            wait.refused.get_or_insert(message);
-        }
+    /// Whether the plugin holds the pod, and no refusal of its effects is noted yet.
+    pub(crate) fn hears_refusals_of(&self, plugin: &str) -> bool {
+        self.plugins.iter().any(|wait| *wait.plugin == *plugin && wait.refused.is_none())
+    }
+
+    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting. Returns whether this is
+    /// the first refusal.
+    pub(crate) fn note_refused(&mut self, plugin: &str, message: String) -> bool {
+        let hears = |wait: &&mut PermitWait| *wait.plugin == *plugin && wait.refused.is_none();
+        let wait = self.plugins.iter_mut().find(hears);
+        wait.map(|wait| wait.refused = Some(message)).is_some()
     }
 
     /// Notes that the plugin releases the pod. Returns whether the plugin held it.

@@ -3,17 +3,18 @@
 //!
 //! A step takes the binding, does as much as is possible without waiting, and returns it ([`Step`]).
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use berth_framework::{
     Call, Code, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
-    run::{self, Diagnosis, PermitRun, PreBindRun, PreFlights, Refusal, Rejection},
+    run::{self, PermitRun, PreBindRun, PreFlights, Refusal},
 };
-use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, Time};
+use berth_model::{ObjectKey, Pod, Time};
 use berth_queue::QueuedPod;
 
 use super::{
-    binding::{Binding, BindingFailure, Choice, Input, Stage, Step},
+    binding::{Binding, Choice, Input, Stage, Step},
+    binding_failure::BindingFailure,
     effects::{self, Origin},
     object_wait::RequestedWait,
     peers::Peers,
@@ -25,7 +26,7 @@ use crate::{
     action::{AttemptOutcome, Level, Notice, Request, RequestError},
     changes,
     context::{Context, PodEvent},
-    failure::{AttemptFailure, FailureCause, Nomination},
+    failure::AttemptFailure,
     metrics::{AttemptResult, Observation, WaitResult},
 };
 
@@ -65,10 +66,10 @@ impl Binding {
     /// to do, the node is published in the pod's `nominatedNodeName`.
     pub(super) fn reserve_and_permit(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if let Some(Err(refusal)) = self.call(context, run::reserve) {
-            return Step::Failed(self, BindingFailure::of(refusal));
+            return Step::Failed(self, BindingFailure::of(Point::Reserve, refusal));
         }
         let PermitRun { waits, effects } = match self.call(context, run::permit) {
-            Some(Err(refusal)) => return Step::Failed(self, BindingFailure::of(refusal)),
+            Some(Err(refusal)) => return Step::Failed(self, BindingFailure::of(Point::Permit, refusal)),
             Some(Ok(run)) => run,
             None => PermitRun::default(),
         };
@@ -83,7 +84,9 @@ impl Binding {
         }
         self.note_refused(carried_out.refused, context);
         self.pre_flights = match self.call(context, run::pre_bind_pre_flight) {
-            Some(Err(refusal)) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
+            Some(Err(Refusal { plugin, status })) => {
+                return Step::Failed(self, BindingFailure::failed(Point::PreBindPreFlight, plugin, status));
+            }
             Some(Ok(pre_flights)) => pre_flights,
             None => PreFlights::default(),
         };
@@ -99,13 +102,17 @@ impl Binding {
 
     /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: a plugin may allow a pod that has
     /// gone on, and an object may change once more. A step asks plugins nothing, because they may have no time.
-    pub(super) fn step(self, input: Input, context: &mut Context) -> Step {
+    pub(super) fn step(mut self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),
             Input::Rejected { plugin, reason } if self.is_held_by_permit() => {
                 self.rejected_by_permit(&plugin, reason, context)
             }
             Input::Rejected { .. } => Step::Waiting(self),
+            Input::Refused { plugin, message } => {
+                self.tell_refused(&plugin, message, context);
+                Step::Waiting(self)
+            }
             Input::Terminating => self.terminating(context),
             Input::Preempted { preemptor, plugin } => self.preempted(&preemptor, &plugin, context),
             Input::Deleted => Step::Deleted(self),
@@ -135,7 +142,7 @@ impl Binding {
         let profile = context.profile(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
         let refusal = Refusal { plugin, status: Status::unschedulable(reason) };
-        Step::Failed(self, BindingFailure::Rejected(refusal))
+        Step::Failed(self, BindingFailure::of(Point::Permit, refusal))
     }
 
     /// Follows a pod that a client deleted and that is not gone yet. It gives its node back, unless the API server is being asked to bind
@@ -143,7 +150,7 @@ impl Binding {
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
-            Stage::PreBind(_) => Step::Failed(self, BindingFailure::Error(Status::error("the pod is being deleted"))),
+            Stage::PreBind(_) => Step::Failed(self, BindingFailure::error(Status::error("the pod is being deleted"))),
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
                 Step::Waiting(self)
             }
@@ -168,7 +175,9 @@ impl Binding {
                 run::pre_bind(profile, call, row, from, &self.pre_flights)
             };
             let (wanted, next) = match self.call(context, run).unwrap_or(Ok(PreBindRun::Done)) {
-                Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
+                Err(Refusal { plugin, status }) => {
+                    return Step::Failed(self, BindingFailure::failed(Point::PreBind, plugin, status));
+                }
                 Ok(PreBindRun::Done) => return self.bind(context, peers),
                 Ok(PreBindRun::Group { wanted, next }) => (wanted, next),
             };
@@ -176,7 +185,7 @@ impl Binding {
             for (plugin, effects) in wanted {
                 let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), plugin };
                 if let Err(status) = start_pre_bind(&mut group, origin, effects, context, peers) {
-                    return Step::Failed(self, BindingFailure::Error(status));
+                    return Step::Failed(self, BindingFailure::failed(Point::PreBind, plugin, status));
                 }
             }
             if !group.is_done() {
@@ -218,11 +227,11 @@ impl Binding {
             for &plugin in plugins {
                 self.give_up_waiting(plugin, WaitResult::Error, context);
             }
-            return Step::Failed(self, BindingFailure::Error(status));
+            return Step::Failed(self, BindingFailure::error(status));
         }
         for &plugin in plugins {
             if let Err(status) = self.ask_pre_bind_again(plugin, context, peers) {
-                return Step::Failed(self, BindingFailure::Error(status));
+                return Step::Failed(self, BindingFailure::failed(Point::PreBind, plugin, status));
             }
         }
         self.pre_bind_next(context, peers)
@@ -345,7 +354,8 @@ impl Binding {
 
     fn pre_bind_failed(self, plugin: PluginIdx, text: &str, context: &Context) -> Step {
         let name = context.plugin_name(self.pod().scheduler_name, plugin);
-        Step::Failed(self, BindingFailure::Error(Status::error(format!("running PreBind plugin \"{name}\": {text}"))))
+        let status = Status::error(format!("running PreBind plugin \"{name}\": {text}"));
+        Step::Failed(self, BindingFailure::failed(Point::PreBind, plugin, status))
     }
 
     /// Asks an extender to bind the pod, or the Bind plugins if no extender binds it.
@@ -357,7 +367,7 @@ impl Binding {
         self.enter(Some(Point::Bind), context);
         if context.table().find(self.node).is_none() {
             let text = format!("node \"{}\" not found", context.text(self.node));
-            return Step::Failed(self, BindingFailure::Error(Status::error(text)));
+            return Step::Failed(self, BindingFailure::error(Status::error(text)));
         }
         match self.extender_after(None, context) {
             Some(extender) => self.request_extender(extender, context),
@@ -382,7 +392,7 @@ impl Binding {
     fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
         let profile = context.extenders().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
-            return Step::Failed(self, BindingFailure::Error(Status::error(error.to_string())));
+            return Step::Failed(self, BindingFailure::error(Status::error(error.to_string())));
         }
         match self.extender_after(Some(failed), context) {
             Some(next) => self.request_extender(next, context),
@@ -394,7 +404,9 @@ impl Binding {
     pub(super) fn bind_by_plugin(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
         let run = match self.call(context, run::bind).unwrap_or_else(|| Err(no_profile())) {
-            Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
+            Err(Refusal { plugin, status }) => {
+                return Step::Failed(self, BindingFailure::failed(Point::Bind, plugin, status));
+            }
             Ok(run) => run,
         };
         let pod = Arc::clone(self.pod());
@@ -406,7 +418,7 @@ impl Binding {
         });
         let effects = match carried_out {
             Ok(effects) => effects,
-            Err(status) => return Step::Failed(self, BindingFailure::Error(status)),
+            Err(status) => return Step::Failed(self, BindingFailure::failed(Point::Bind, run.plugin, status)),
         };
         if then_bind && effects.is_empty() {
             return self.request_binding(run.plugin, context);
@@ -438,7 +450,7 @@ impl Binding {
     fn bind_failed(self, plugin: PluginIdx, error: &RequestError, context: &Context) -> Step {
         let name = context.plugin_name(self.pod().scheduler_name, plugin);
         let status = Status::error(format!("running Bind plugin \"{name}\": {error}"));
-        Step::Failed(self, BindingFailure::Error(status))
+        Step::Failed(self, BindingFailure::failed(Point::Bind, plugin, status))
     }
 
     /// Logs an answer of the host to a request that this attempt has not made.
@@ -482,7 +494,7 @@ impl Binding {
         let node = context.text(self.node);
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
         context.preempted_event(self.pod(), preemptor, note);
-        Step::Failed(self, BindingFailure::Error(Status::error(format!("preempted by {plugin}"))))
+        Step::Failed(self, BindingFailure::error(Status::error(format!("preempted by {plugin}"))))
     }
 
     /// Ends the attempt of a pod that was bound: PostBind, event, metrics.
@@ -523,6 +535,8 @@ impl Binding {
                 None
             }
         };
+        let not_bound = failure.explained(pod.scheduler_name, context);
+        context.record_not_bound(&pod, record.attempts, not_bound);
         let failure = failure.into_attempt_failure();
         // The room that a rejected pod leaves must not wake the pod itself.
         let was_rejected = failure.cause.is_rejection();
@@ -576,24 +590,4 @@ fn start_pre_bind(
         context.request(origin.pod, Request::AwaitedEffects(request));
     }
     Ok(())
-}
-
-impl BindingFailure {
-    pub(super) fn of(refusal: Refusal) -> Self {
-        if refusal.status.code.is_rejected() { Self::Rejected(refusal) } else { Self::Error(refusal.status) }
-    }
-
-    fn into_attempt_failure(self) -> AttemptFailure<'static> {
-        let cause = match self {
-            Self::Error(status) => FailureCause::Unable(status),
-            Self::Rejected(Refusal { plugin, status }) => {
-                let mut diagnosis = Diagnosis { n_all_nodes: 1, ..Diagnosis::default() };
-                diagnosis.blame(plugin, status.code);
-                let nodes = NodeSet::from_iter([NodeIdx(0)]);
-                diagnosis.rejections.push(Rejection { plugin, status, nodes });
-                FailureCause::Rejected(Cow::Owned(diagnosis))
-            }
-        };
-        AttemptFailure { cause, nomination: Nomination::Clear }
-    }
 }

@@ -30,6 +30,19 @@ impl Binding {
         }
     }
 
+    /// Whether an event about a refused effect of this plugin would be news to the pod, which waits for the plugin.
+    pub(super) fn hears_refusals_of(&self, plugin: &str) -> bool {
+        matches!(&self.stage, Stage::Permit(waits) if waits.hears_refusals_of(plugin))
+    }
+
+    /// Writes an event if a plugin that holds the pod was not granted to release or reject it.
+    pub(super) fn tell_refused(&mut self, plugin: &str, message: String, context: &mut Context) {
+        let Stage::Permit(waits) = &mut self.stage else { return };
+        if waits.note_refused(plugin, message.clone()) {
+            context.pod_event(self.pod(), PodEvent::EFFECT_REFUSED, message);
+        }
+    }
+
     /// Writes an event with the plugins that the pod waits for, and until when.
     pub(super) fn tell_waits(&self, context: &mut Context) {
         let scheduler_name = self.pod().scheduler_name;

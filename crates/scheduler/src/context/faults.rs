@@ -8,7 +8,7 @@ use berth_lifecycle::HeldOwner;
 use berth_model::{BinaryId, Digest, OwnerId, Pod, PodUid};
 
 use super::Context;
-use crate::action::{Action, Supervision};
+use crate::action::{Action, HeldPods, Supervision};
 
 impl Context {
     /// Follows a fault. Pods of the same owner may be held because of it. The host is informed which instances are
@@ -25,10 +25,14 @@ impl Context {
         let pod = pod.and_then(|uid| {
             let pending = self.pending_pods.get(&uid).map(|pending| &pending.pod);
             let pod = pending.or_else(|| self.cache.pod(&uid).map(|cached| cached.pod()))?;
-            Some((self.pod_ref(pod), self.owner_of(pod)))
+            Some((self.pod_ref(pod), self.owner_of(pod), self.controller_of(pod)))
         });
-        let held =
-            pod.as_ref().and_then(|(_, owner)| self.isolation.faulted(owner.clone(), &plugin, digest, &reason, now));
+        let held = pod.as_ref().and_then(|(pod, owner, controller)| {
+            let milliseconds = self.isolation.faulted(owner.clone(), &plugin, digest, &reason, now)?;
+            let pod = format!("{}/{}", pod.namespace, pod.name);
+            Some(HeldPods { controller: controller.clone(), pod, milliseconds })
+        });
+        let pod = pod.map(|(pod, owner, _)| (pod, owner));
         let mut scheduler_names = Vec::new();
         for (scheduler_name, idx) in self.profiles.users_of(&plugin, None) {
             let Some(profile) = self.profiles.get_mut(scheduler_name) else { continue };
@@ -73,6 +77,16 @@ impl Context {
 
     fn owner_of(&self, pod: &Pod) -> OwnerId {
         OwnerId::of(pod, &self.cache.table().symbols)
+    }
+
+    /// The controller of the pod in words: `ReplicaSet default/web`. Its names come from the pod's author, so the length
+    /// is bounded and control characters are escaped.
+    fn controller_of(&self, pod: &Pod) -> Option<String> {
+        const MAX_CHARS: usize = 253;
+        let owner = pod.owner.as_ref()?;
+        let namespace = self.cache.table().symbols.text(pod.namespace);
+        let bounded = |text: &str| text.chars().take(MAX_CHARS).collect::<String>().escape_debug().to_string();
+        Some(format!("{} {namespace}/{}", bounded(&owner.kind), bounded(&owner.name)))
     }
 
     /// Tries pods again that were held for a plugin's faults and whose hold is over.

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
 
-use berth_explain::DecisionRecord;
+use berth_explain::{DecisionRecord, NotBound};
 use berth_framework::Profile;
 use berth_model::{ClusterTable, Pod, Sym, Time};
 
@@ -11,6 +11,7 @@ use crate::{
     action::{Action, EventRecord, Level, Notice, PodRef, PodRequest, Request},
     effect_bytes::HeldBytes,
     metrics::{AttemptResult, Observation},
+    outbox::NotBoundAttempt,
 };
 
 /// An event about a pod, without the pod.
@@ -25,6 +26,7 @@ impl PodEvent {
     pub(crate) const SCHEDULED: Self = Self::new(false, "Scheduled", "Binding");
     pub(crate) const WAITING_ON_PERMIT: Self = Self::new(false, "WaitingOnPermit", "Scheduling");
     pub(crate) const WAITING_ON_PRE_BIND: Self = Self::new(false, "WaitingOnPreBind", "Binding");
+    pub(crate) const EFFECT_REFUSED: Self = Self::new(true, "EffectRefused", "Scheduling");
     pub(crate) const PREEMPTED: Self = Self::new(false, "Preempted", "Preempting");
     pub(crate) const SCHEDULED_ALONE: Self = Self::new(true, "PodGroupIgnored", "Scheduling");
 
@@ -129,6 +131,19 @@ impl Context {
         if let Some(profile) = self.profiles.get(pod.scheduler_name) {
             self.outbox.record_decision(record(profile, self.cache.table(), now));
         }
+    }
+
+    /// Records why an attempt that chose a node did not bind `pod`.
+    pub(crate) fn record_not_bound(&mut self, pod: &Pod, attempt: u32, reason: NotBound) {
+        self.outbox.record_not_bound(NotBoundAttempt { uid: pod.uid.clone(), attempt, reason });
+    }
+
+    pub(crate) fn set_records_decisions(&mut self, records_decisions: bool) {
+        self.outbox.set_records_decisions(records_decisions);
+    }
+
+    pub(crate) fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
+        self.outbox.drain_not_bound()
     }
 
     pub(crate) fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {

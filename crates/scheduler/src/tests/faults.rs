@@ -7,7 +7,7 @@ use berth_model::{Digest, PodUid, api};
 use serde_json::json;
 
 use super::kit::{Bench, binds, events, pod, pod_maker};
-use crate::{Action, Event, PodRequest, Request, StatusChange, Supervision};
+use crate::{Action, Event, HeldPods, PodRequest, Request, StatusChange, Supervision};
 
 fn owned(name: &str, owner: &str) -> api::Pod {
     let owner =
@@ -17,6 +17,11 @@ fn owned(name: &str, owner: &str) -> api::Pod {
 
 /// Reports a fault of the plugin over this pod. Returns for how long pods of its owner are held.
 fn fault(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<u64> {
+    held(bench, digest, pod).map(|held| held.milliseconds)
+}
+
+/// Reports a fault of the plugin over this pod. Returns the pods that are held.
+fn held(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<HeldPods> {
     let (plugin, reason) = ("Fake".to_owned(), "trapped in filter".to_owned());
     let (took, pod) = (Duration::from_millis(3), pod.map(|name| PodUid::from(format!("uid-{name}"))));
     bench.event(Event::PluginFaulted { plugin, digest: Digest::new([digest; 32]), reason, took, pod });
@@ -67,6 +72,23 @@ fn pods_of_an_owner_are_held_after_the_second_fault_and_others_are_not() {
     bound.sort();
     assert_eq!(bound, ["a1", "a2"], "the hold is over");
     assert_eq!(fault(&mut bench, 1, Some("a2")), Some(120_000), "the next one is twice as long");
+}
+
+/// People know controllers and pods by their names, not by their uids.
+#[test]
+fn held_pods_are_named() {
+    let mut bench = Bench::with_nodes(1, 8);
+    bench.script(|script| script.broken_filter = true);
+    let mut told = |pod: api::Pod| {
+        let name = pod.metadata.name.clone();
+        bench.apply(pod);
+        bench.settle();
+        fault(&mut bench, 1, Some(&name));
+        held(&mut bench, 1, Some(&name)).map(|held| held.to_string()).unwrap_or_default()
+    };
+    assert_eq!(told(owned("a1", "web")), "the pods of ReplicaSet default/web are held back for 60 s");
+    assert_eq!(told(pod("alone", 1)), "pod default/alone is held back for 60 s");
+    assert_eq!(told(owned("b1", "b\nERROR")), "the pods of ReplicaSet default/b\\nERROR are held back for 60 s");
 }
 
 #[test]

@@ -29,6 +29,17 @@ fn refusals(actions: &[Action]) -> Vec<(String, EffectKind)> {
     actions.iter().filter_map(refusal).collect()
 }
 
+/// The pods with events about refused effects, and the text of each.
+fn told_of_refusals(actions: &[Action]) -> Vec<(String, String)> {
+    let event = |action: &Action| match action {
+        Action::Notice(Notice::Event(event)) if event.reason == "EffectRefused" => {
+            Some((event.regarding.name.to_string(), event.note.clone()))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(event).collect()
+}
+
 fn patch(kind: &str, subresource: Option<&str>, namespace: &str, name: &str) -> Effect {
     Effect::Patch {
         kind: kind.to_owned(),
@@ -396,4 +407,28 @@ fn the_event_of_a_wait_at_permit_says_which_effect_was_refused() {
     let words =
         "(plugin \"Fake\" asked for wait, but is not granted it; to grant it, add to --plugin-config: plugins: ";
     assert!(told.1.contains(words), "{}", told.1);
+}
+
+/// The pod that waits learns why it is not released, and so does the pod that came last.
+#[test]
+fn a_release_that_was_not_granted_is_told_to_both_pods() {
+    let mut bench = granted(Grants::new([Permission::Bind], []));
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(10_000)));
+    bench.apply(pod("a", 1));
+    assert_eq!(events(&bench.settle()), []);
+    let reject = Effect::Reject { uid: "uid-a".to_owned(), reason: "no".to_owned() };
+    let asked = vec![Effect::Allow { uid: "uid-a".to_owned() }, reject];
+    bench.script(|script| {
+        script.permit = None;
+        script.permit_effects = asked.clone();
+    });
+    bench.apply(pod("b", 1));
+    let told = "plugin \"Fake\" asked for waitingPods, but is not granted it; to grant it, add to --plugin-config: \
+                plugins: [{name: Fake, grants: {effects: [bind, waitingPods]}}]";
+    let actions = bench.settle();
+    assert_eq!(told_of_refusals(&actions), [("b".to_owned(), told.to_owned()), ("a".to_owned(), told.to_owned())]);
+    assert_eq!(binds(&actions).len(), 1, "the pod that asked goes on");
+    bench.script(|script| script.permit_effects = asked);
+    bench.apply(pod("c", 1));
+    assert_eq!(told_of_refusals(&bench.settle()), [("c".to_owned(), told.to_owned())], "a knows it already");
 }

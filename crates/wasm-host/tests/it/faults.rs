@@ -139,13 +139,14 @@ fn a_method_that_is_left_out_is_asked_for_by_name() {
 }
 
 #[test]
-fn a_read_that_was_not_declared_is_kept() {
+fn a_read_that_was_not_declared_is_kept_and_counted() {
     let factory = by_priority(&engine());
     let cluster = Cluster::new(1);
     for cycle in 1..=2 {
         cluster.try_cycle(&mut *build(&factory), cycle, Behavior::ReadUndeclared).unwrap();
     }
-    assert_eq!(factory.stats().undeclared_reads().into_iter().collect::<Vec<_>>(), ["column labels"]);
+    let reads: Vec<(String, u64)> = factory.stats().undeclared_reads().into_iter().collect();
+    assert_eq!(reads, [("column labels".to_owned(), 2)], "two instances report it");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn rows() -> Vec<Row> {
         wrong_answer(Behavior::HugeAnswer, "gave an unreadable answer to filter"),
         wrong_answer(Behavior::ErrorOfSuccess, "answered filter with an error with code Success"),
         wrong_answer(Behavior::PointerOutside, "gave an unreadable answer to filter"),
-        wrong_answer(Behavior::ScoreTooHigh, "answered with a score of 1000000"),
+        wrong_answer(Behavior::ScoreTooHigh, "answered with a score of 1000000 for node node-"),
         row("LogsMuch", At::Filter, always("LogsMuch", Behavior::LogMuch), ["serving", "", ""]),
         row("Files", At::Filter, opens_files("Files"), ["refused", "", "imports wasi:filesystem/preopens@0.2.0"]),
         row(

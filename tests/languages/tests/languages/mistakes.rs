@@ -253,7 +253,7 @@ fn the_console_is_no_mistake_in_javascript() {
                       console.warn(node.podCount, pod.json);\n    return null;\n  },\n};\n";
         let mut asked = Asked::new(language, "plugin.js", source, &["filter"], &[])?;
         ensure!(asked.harness.ask(&Pod::default()).map_err(crate::failed)?.rejected.is_empty());
-        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
         ensure!(reads == ["column pod-count (node.podCount)", "pod-json (pod.json)"], "{reads:?}");
         Ok(())
     });
@@ -267,7 +267,7 @@ fn what_is_read_and_not_declared_is_told_in_python() {
                       node.labels.get(\"rack\"), node.labels.get(\"zone\"), node.pod_count, pod.json\n";
         let mut asked = Asked::new(language, "plugin.py", source, &["filter"], &[])?;
         ensure!(asked.harness.ask(&Pod::default()).map_err(crate::failed)?.rejected.is_empty());
-        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
         ensure!(reads == ["column POD_COUNT (node.pod_count)", "label rack", "pod_json (pod.json)"], "{reads:?}");
         Ok(())
     });
@@ -293,7 +293,7 @@ fn printing_is_no_mistake_in_c() {
         let mut asked = Asked::new(language, "plugin.c", &c_source(body), &["filter"], &[])?;
         let answers = asked.harness.ask(&Pod::default()).map_err(crate::failed)?;
         ensure!(answers.rejected.len() == 1, "{answers:?}");
-        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
         ensure!(reads == ["BERTH_COLUMN_POD_COUNT (berth_node_pod_count)", "label rack"], "{reads:?}");
         Ok(())
     });

@@ -279,7 +279,7 @@ impl ClassAnswers {
                 let Some(column) = raw.next() else { continue };
                 batch.iter().zip(buffer.iter()).for_each(|(row, score)| column.put(row, *score, n_rows));
             } else {
-                check_range(profile, reused.plugin, buffer)?;
+                check_range(profile, reused.plugin, call, batch, buffer)?;
                 let Some(column) = kept.next() else { continue };
                 for (row, score) in batch.iter().zip(buffer.iter()) {
                     let sum = at(sums, row) + score * reused.weight;

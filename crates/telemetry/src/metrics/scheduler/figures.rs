@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_framework::Point;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, core::Collector as _, proto};
 
 use super::SchedulerMetrics;
@@ -90,7 +91,8 @@ impl SchedulerMetrics {
             }
         });
         each(&self.point_duration, |labels, histogram| {
-            figures.points.entry(label(labels, "extension_point")).or_default().add(histogram);
+            let point = label(labels, "extension_point");
+            figures.points.entry(Point::shown_of(&point).to_owned()).or_default().add(histogram);
         });
         each(&self.plugin_duration, |labels, histogram| {
             let key = (label(labels, "plugin"), label(labels, "extension_point"));

@@ -169,7 +169,7 @@ fn a_label_that_is_read_and_not_declared_is_told_once() {
         let source = c_source(body).replace("    .label_keys = labels,\n", "");
         let mut asked = Asked::new(language, "plugin.c", &source, &["filter"], &[])?;
         asked.harness.ask(&Pod::default()).map_err(failed)?;
-        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_iter().collect();
+        let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
         ensure!(reads == ["label topology.kubernetes.io/zone"], "{reads:?}");
         Ok(())
     });

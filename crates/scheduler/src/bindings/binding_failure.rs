@@ -1,0 +1,77 @@
+//! The reason why a pod does not reach the node that was chosen for it.
+
+use std::borrow::Cow;
+
+use berth_explain::NotBound;
+use berth_framework::{
+    PluginIdx, Point, Status,
+    run::{Diagnosis, Refusal, Rejection},
+};
+use berth_model::{NodeIdx, NodeSet, Sym};
+
+use crate::{
+    context::Context,
+    failure::{AttemptFailure, FailureCause, Nomination},
+};
+
+/// What happened, and where.
+#[derive(Debug)]
+pub(super) struct BindingFailure {
+    /// The extension point; `None` if the pod was at none.
+    point: Option<Point>,
+    cause: BindingFailureCause,
+}
+
+#[derive(Debug)]
+enum BindingFailureCause {
+    /// A plugin rejected the pod before PreBind. The events for which the plugin registered bring the pod back.
+    Rejected(Refusal),
+    /// A plugin or a request failed. The pod is tried again after backoff.
+    Failed(Refusal),
+}
+
+impl BindingFailure {
+    /// The rejection or the failure of a plugin at Reserve or Permit.
+    pub(super) fn of(point: Point, refusal: Refusal) -> Self {
+        let is_rejection = refusal.status.code.is_rejected();
+        let cause =
+            if is_rejection { BindingFailureCause::Rejected(refusal) } else { BindingFailureCause::Failed(refusal) };
+        Self { point: Some(point), cause }
+    }
+
+    /// The failure of a plugin. An answer of a plugin at PreBind and Bind rejects no pod.
+    pub(super) fn failed(point: Point, plugin: PluginIdx, status: Status) -> Self {
+        Self { point: Some(point), cause: BindingFailureCause::Failed(Refusal { plugin, status }) }
+    }
+
+    /// A failure that no plugin caused.
+    pub(super) fn error(status: Status) -> Self {
+        let refusal = Refusal { plugin: PluginIdx::NOBODY, status };
+        Self { point: None, cause: BindingFailureCause::Failed(refusal) }
+    }
+
+    /// The failure for explanations.
+    pub(super) fn explained(&self, scheduler_name: Sym, context: &Context) -> NotBound {
+        let (BindingFailureCause::Rejected(Refusal { plugin, status })
+        | BindingFailureCause::Failed(Refusal { plugin, status })) = &self.cause;
+        NotBound {
+            point: self.point.map(|point| point.shown().to_owned()),
+            plugin: (*plugin != PluginIdx::NOBODY).then(|| context.plugin_name(scheduler_name, *plugin).to_string()),
+            message: status.message(),
+        }
+    }
+
+    pub(super) fn into_attempt_failure(self) -> AttemptFailure<'static> {
+        let cause = match self.cause {
+            BindingFailureCause::Failed(Refusal { status, .. }) => FailureCause::Unable(status),
+            BindingFailureCause::Rejected(Refusal { plugin, status }) => {
+                let mut diagnosis = Diagnosis { n_all_nodes: 1, ..Diagnosis::default() };
+                diagnosis.blame(plugin, status.code);
+                let nodes = NodeSet::from_iter([NodeIdx(0)]);
+                diagnosis.rejections.push(Rejection { plugin, status, nodes });
+                FailureCause::Rejected(Cow::Owned(diagnosis))
+            }
+        };
+        AttemptFailure { cause, nomination: Nomination::Clear }
+    }
+}
