@@ -137,7 +137,7 @@ fn labels_and_annotations_that_are_read_and_not_declared_are_told_once() {
                 .replace("func (*plugin) Filter(*berth.Pod, *berth.Node) *berth.Rejection { return nil }", filter);
             let mut asked = Asked::new(language, "plugin.go", &source, &["filter"], &[])?;
             ensure!(asked.harness.ask(&Pod::default()).map_err(crate::failed)?.rejected.is_empty());
-            Ok(asked.factory.stats().undeclared_reads().into_iter().collect())
+            Ok(asked.factory.stats().undeclared_reads().into_keys().collect())
         };
         let told = reads(columns)?;
         ensure!(told == ["annotation zone", "label rack"], "{told:?}");
