@@ -17,10 +17,9 @@ use axum::{
 };
 
 use crate::{
-    Source,
+    Source, answers,
     layout::{refused, still_document},
     page::Page,
-    server,
     viewer::{Refusal, Viewer},
 };
 
@@ -45,5 +44,5 @@ async fn only_from_this_site(request: Request, next: Next) -> Response {
 
 fn refusal(refusal: &Refusal, path: &str, viewer: &Viewer) -> Response {
     let view = refused(refusal);
-    server::html(server::status(refusal), &still_document(&view.title, &view.content, path, viewer))
+    answers::html(answers::status(refusal), &still_document(&view.title, &view.content, path, viewer))
 }

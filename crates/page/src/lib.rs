@@ -8,6 +8,7 @@
 //! Data from the cluster is always text and never markup: the templates escape it, and the Content-Security-Policy
 //! allows only the page's own script to run. The API server decides which user may see which data ([`viewer`]).
 
+mod answers;
 mod forms;
 mod history;
 mod layout;

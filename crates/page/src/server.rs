@@ -13,12 +13,14 @@ use axum::{
 };
 use berth_serving::secure_serving::{PAGE, RequestUser, TOKEN_COOKIE};
 use futures::{Stream, stream};
-use maud::{DOCTYPE, Markup};
+use maud::DOCTYPE;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::{
-    Source, SourceError, forms,
+    Source,
+    answers::{html, status},
+    forms,
     layout::{View, document, live, metadata, refused},
     page::Page,
     viewer::{Refusal, Right, Viewer},
@@ -157,22 +159,6 @@ async fn answer<S: Source>(
 
 fn html_answer(status: StatusCode, view: &View, kind: Kind, viewer: &Viewer) -> Response {
     html(status, &document(view, kind.path(), viewer))
-}
-
-/// An answer with a whole document.
-pub(crate) fn html(status: StatusCode, document: &Markup) -> Response {
-    const HTML: &str = "text/html; charset=utf-8";
-    (status, [(header::CONTENT_TYPE, HTML)], document.0.clone()).into_response()
-}
-
-pub(crate) fn status(refusal: &Refusal) -> StatusCode {
-    match refusal {
-        Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
-        Refusal::Source(SourceError::NotFound(_)) => StatusCode::NOT_FOUND,
-        Refusal::Source(SourceError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::Source(SourceError::Refused(_)) | Refusal::Changed(_) => StatusCode::CONFLICT,
-        Refusal::Address(_) => StatusCode::BAD_REQUEST,
-    }
 }
 
 /// The state of a stream of renderings.

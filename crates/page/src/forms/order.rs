@@ -12,10 +12,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::{
-    Source, SourceError,
+    Source, SourceError, answers,
     layout::{address, still_document},
     page::Page,
-    server,
     viewer::{Refusal, Right, Viewer},
 };
 
@@ -38,7 +37,7 @@ pub(super) async fn form<S: Source>(
     Query(wanted): Query<Wanted>,
 ) -> Response {
     match make(&page, &wanted, &viewer).await {
-        Ok((title, content)) => server::html(StatusCode::OK, &still_document(&title, &content, PLUGINS, &viewer)),
+        Ok((title, content)) => answers::html(StatusCode::OK, &still_document(&title, &content, PLUGINS, &viewer)),
         Err(refusal) => super::refusal(&refusal, PLUGINS, &viewer),
     }
 }

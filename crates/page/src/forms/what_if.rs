@@ -5,10 +5,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::{
-    Source, WhatIfError, WhatIfQuestion, WhatIfService,
+    Source, WhatIfError, WhatIfQuestion, WhatIfService, answers,
     layout::{ROWS, nothing, still_document, thousands},
     page::Page,
-    server,
     viewer::{Refusal, Right, Viewer},
     what_if::{Answer, Variant},
 };
@@ -120,7 +119,7 @@ fn show(status: StatusCode, fields: &Fields, service: &WhatIfService, answer: &M
             (nothing("This scheduler does not answer what-if questions: it was started with --master or as kube-scheduler."))
         }
     };
-    server::html(status, &still_document(TITLE, &content, PATH, viewer))
+    answers::html(status, &still_document(TITLE, &content, PATH, viewer))
 }
 
 fn form_markup(fields: &Fields) -> Markup {
