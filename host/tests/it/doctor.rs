@@ -240,7 +240,7 @@ async fn a_setup_is_checked_for_the_release_of_its_cluster() {
     let setup =
         Setup::new(&format!("{config}profiles: [{{pluginConfig: [{{name: VolumeBinding, args: {shape}}}]}}]\n"), "");
     let rights = |ended: &Ended| {
-        let told = ended.out.lines().find_map(|line| line.split_once("may do all ")).expect("the rights are checked").1;
+        let told = ended.out.lines().find_map(|line| line.split_once("has all ")).expect("the rights are checked").1;
         told.split(' ').next().and_then(|number| number.parse::<u32>().ok()).expect("a number")
     };
     let mut n_rights = Vec::new();

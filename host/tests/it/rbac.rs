@@ -69,7 +69,9 @@ async fn roles_follow_from_configuration_plugins_and_grants() {
     let rule = serde_json::json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}]);
     assert_eq!(items[5]["rules"], rule);
     assert_eq!(items[6]["subjects"][0]["namespace"], "here");
-    for part in ["Broken.wasm: it is not a WebAssembly file", "Missing: a profile enables it", "QOSSort is granted {"] {
+    for part in
+        ["Broken.wasm: the file is not a WebAssembly file", "Missing: a profile enables it", "QOSSort is granted {"]
+    {
         assert!(ended.err.contains(part), "{part} is not in {}", ended.err);
     }
 }
