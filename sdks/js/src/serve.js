@@ -147,9 +147,11 @@ function filterOf(plugin) {
         for (const node of nodesOf(rejected)) {
           const status = verdictOf(pod, node);
           if (status === SUCCESS) continue;
-          const key = JSON.stringify(status);
-          if (!groups.has(key)) groups.set(key, { status, nodes: emptyWords(rejected.length) });
-          insert(groups.get(key).nodes, node);
+          // There is one reason at most. A text for each node must cost little: thousands may be rejected.
+          const key = `${status.code} ${status.reasons[0] ?? ""}`;
+          let group = groups.get(key);
+          if (!group) groups.set(key, (group = { status, nodes: emptyWords(rejected.length) }));
+          insert(group.nodes, node);
         }
         return [...groups.values()];
       }),
