@@ -1,4 +1,4 @@
-//! {{name}}: a tenant has so many pods and no more. The value of a label names a pod's tenant.
+//! {{name}}: a tenant may have only a fixed number of pods. The value of a label names a pod's tenant.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ struct Args {
     limit: usize,
 }
 
-/// The plugin, and who has how much.
+/// The plugin, and the number of pods of each tenant.
 #[derive(Debug)]
 pub struct {{name}} {
     args: Args,
     /// The tenants of the pods that have a node, or hold a place on one.
     held: BTreeMap<PodUid, String>,
-    /// How far the changes of pods on nodes were followed.
+    /// The position up to which the changes of pods on nodes were followed.
     position: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Follow for {{name}} {
         match self.position.and_then(|position| pods.since(position)) {
             Some(changes) => {
                 for change in changes {
-                    // The pod is found by its uid alone: the strings of a pod that is gone may be gone, too.
+                    // The pod is found by its uid alone, because the strings of a pod that is gone may be freed.
                     self.held.remove(&change.pod.uid);
                     if change.sign > 0 {
                         self.hold(table, &change.pod);
