@@ -17,7 +17,7 @@ pub struct RunSetup {
     pub nodes: usize,
     /// Pods that existed before the clock started.
     pub initial_pods: usize,
-    /// Pods that were on nodes already, beside those of the workload.
+    /// Pods that `--placed` put on nodes before the run, in addition to the workload's own pods.
     #[serde(default)]
     pub placed_pods: usize,
     /// Pods that were measured.

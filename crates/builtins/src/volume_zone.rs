@@ -205,8 +205,8 @@ impl Filter for VolumeZone {
 }
 
 impl QueueingHint for VolumeZone {
-    /// Whether the event is about a class that waits for the pod, about one of the pod's claims, or about a change of a
-    /// volume's zones or regions.
+    /// Whether the event is about a StorageClass with `WaitForFirstConsumer`, about one of the pod's claims, or about a
+    /// change of a volume's zones or regions.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         let EventSubject::Object { key, old, new } = call.subject else { return true };
         match key.kind.as_str() {

@@ -323,7 +323,7 @@ impl PluginHostSettings {
         &self.provenance
     }
 
-    /// The plugins that do not come from the plugins directory.
+    /// The plugins that are pulled from an OCI registry, with their sources.
     pub fn sources(&self) -> impl Iterator<Item = (&PluginName, &PluginSource)> {
         self.plugins.iter().filter_map(|(name, settings)| Some((name, settings.source.as_ref()?)))
     }

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::{admin_client::AdminClient, output::Output};
 
-/// Which scheduler to speak to, and how to answer.
+/// Which scheduler to speak to, and as which user.
 #[derive(Args, Debug)]
 pub struct Server {
     /// The scheduler's --admin-socket [default: that of this user's scheduler]
