@@ -11,7 +11,10 @@ use berth_plugin_cli::{Output, block_on};
 use berth_serving::admin_socket::default_path;
 use clap::Args;
 
-use crate::{options::Scheduling, run::kubeconfig_in};
+use crate::{
+    options::{RightsOptions, Scheduling},
+    run::kubeconfig_in,
+};
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets. It looks at
@@ -48,6 +51,8 @@ pub(crate) struct Doctor {
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
     #[command(flatten)]
+    rights: RightsOptions,
+    #[command(flatten)]
     scheduling: Scheduling,
 }
 
@@ -55,7 +60,7 @@ impl Doctor {
     /// # Errors
     /// `--emulated-version` is invalid.
     fn options(self) -> Result<berth_doctor::Options> {
-        let Self { kubeconfig, context, offline, pre, scheduling, output: _ } = self;
+        let Self { kubeconfig, context, offline, pre, rights, scheduling, output: _ } = self;
         let kubeconfig = kubeconfig.or_else(|| kubeconfig_in(scheduling.config.as_deref()?));
         let version = scheduling.emulation()?.version();
         let plugins = scheduling.plugin_host();
@@ -65,7 +70,12 @@ impl Doctor {
             audit_log,
             plugins,
             version,
-            cluster: (!offline).then_some(Cluster { kubeconfig, context, is_before_installation: pre }),
+            cluster: (!offline).then_some(Cluster {
+                kubeconfig,
+                context,
+                is_before_installation: pre,
+                operation: rights.operation(),
+            }),
             scheduler: metrics_address.map(|metrics_address| RunningScheduler {
                 metrics_address,
                 admin_socket: admin_socket.unwrap_or_else(default_path),

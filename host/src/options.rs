@@ -8,10 +8,33 @@ use berth_kube_flags::ServingFlags;
 use berth_model::{Features, Release, duration::parse_duration};
 use berth_plugin_cli::Output;
 use berth_plugin_host::PluginHostOptions;
-use berth_runtime::{KEPT_DECISIONS_MIB, Options};
+use berth_runtime::{
+    KEPT_DECISIONS_MIB, Options,
+    rights::{Election, Operation, Serving},
+};
 use clap::{Args, ValueEnum};
 
 use crate::compiler::compiler_process;
+
+/// The options of commands that name the rights of a scheduler.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct RightsOptions {
+    /// Include the rights that a scheduler with --secure-port needs to authenticate and authorize its callers
+    #[arg(long)]
+    https: bool,
+    /// Include the rights on LeaseCandidates, which the feature gate CoordinatedLeaderElection needs
+    #[arg(long)]
+    coordinated_leader_election: bool,
+}
+
+impl RightsOptions {
+    pub(crate) fn operation(self) -> Operation {
+        Operation {
+            serving: if self.https { Serving::Https } else { Serving::Http },
+            election: if self.coordinated_leader_election { Election::Coordinated } else { Election::Lease },
+        }
+    }
+}
 
 /// The options of every command that schedules.
 #[derive(Args, Clone, Debug, Default)]

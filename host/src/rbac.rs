@@ -9,16 +9,13 @@ use anyhow::Result;
 use berth_cluster::ResourceAccess;
 use berth_config::{Overrides, Program};
 use berth_plugin_host::{Plugins, Rules, settings_file};
-use berth_runtime::{
-    configuration,
-    rights::{Rights, Serving},
-};
+use berth_runtime::{configuration, rights::Rights};
 use berth_wasm_host::FaultSink;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::options::Scheduling;
+use crate::options::{RightsOptions, Scheduling};
 
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles
@@ -26,6 +23,7 @@ enable: what they read, and what --plugin-config grants them. Print the roles ag
 
 Examples:
   berth rbac --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml | kubectl apply -f -
+  berth rbac --https --coordinated-leader-election --name kube-scheduler
   berth rbac --config scheduler.yaml --name second-scheduler --namespace scheduling -o json";
 
 #[derive(Args, Debug)]
@@ -37,9 +35,8 @@ pub(crate) struct Rbac {
     /// Namespace of the service account
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
     namespace: String,
-    /// Add the rights that a scheduler with --secure-port needs to authenticate and authorize its callers
-    #[arg(long)]
-    https: bool,
+    #[command(flatten)]
+    options: RightsOptions,
     /// Format of the manifests
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
     output: Format,
@@ -107,10 +104,10 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
             warn!("the roles contain no rights for {name}: a profile enables it, but the plugin was not found");
         }
     }
-    let serving = if rbac.https { Serving::Https } else { Serving::Http };
+    let operation = rbac.options.operation();
     Ok(match &scheduling.emulated_version {
-        Some(_) => Rights::of_setup(&settings, &plugins.inventory, serving),
-        None => Rights::of_any_release(&settings, &mut plugins.inventory, serving),
+        Some(_) => Rights::of_setup(&settings, &plugins.inventory, operation),
+        None => Rights::of_any_release(&settings, &mut plugins.inventory, operation),
     })
 }
 

@@ -161,7 +161,8 @@ impl DynamicResources {
         attempt.rejection(cache, call, node)
     }
 
-    /// Rejects a claim that another pod is about to allocate. A doubtful allocation in flight is dropped.
+    /// Rejects a claim that another pod is about to allocate. If it is unknown whether the other pod's write succeeded,
+    /// that allocation is dropped, and this pod may allocate the claim.
     fn require_not_in_flight(&mut self, claim: &objects::ResourceClaim) -> Result<(), Status> {
         let holder = DeviceHolder::Claim(claim.metadata.uid.clone());
         match self.cache.claims.in_flight(&holder) {

@@ -25,9 +25,9 @@ pub struct ServerInfo {
     pub seconds_ahead: Option<i64>,
 }
 
-/// The API server does not answer.
+/// The API server does not answer, or refuses to say its version.
 #[derive(Debug, thiserror::Error)]
-#[error("the API server does not answer: {reason}")]
+#[error("cannot read the API server's version: {reason}")]
 pub struct ServerInfoError {
     reason: String,
     /// Whether the server answered, but without the information.

@@ -11,7 +11,7 @@ use berth_cluster::{
     has_access, lease_holder, server_info,
 };
 use berth_config::{LeaderElection, Profile, emulation::KubernetesVersion};
-use berth_runtime::rights::{Rights, Serving};
+use berth_runtime::rights::{Operation, Rights};
 use berth_telemetry::chain;
 
 use crate::{
@@ -113,7 +113,7 @@ pub(crate) async fn look(
     if let Some(Setup { settings, .. }) = setup {
         leaders(&client, &settings.leader_election, &settings.profiles, cluster.is_before_installation, findings).await;
     }
-    rights(&client, &needed(setup), findings).await;
+    rights(&client, &needed(setup, cluster.operation), findings).await;
 }
 
 /// The server's facts, and the time that it takes to answer.
@@ -284,9 +284,9 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
 }
 
 /// The rights that the scheduler needs, each with the parts of the scheduler that need it.
-fn needed(setup: Option<&Setup>) -> Rights {
+fn needed(setup: Option<&Setup>, operation: Operation) -> Rights {
     match setup {
-        Some(Setup { settings, plugins }) => Rights::of_setup(settings, &plugins.inventory, Serving::Http),
-        None => Rights::of_scheduler(Serving::Http),
+        Some(Setup { settings, plugins }) => Rights::of_setup(settings, &plugins.inventory, operation),
+        None => Rights::of_scheduler(operation.serving),
     }
 }

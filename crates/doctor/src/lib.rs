@@ -13,6 +13,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use berth_config::{emulation::KubernetesVersion, feature_gates::Gates};
 use berth_plugin_host::PluginHostOptions;
+use berth_runtime::rights::Operation;
 
 pub use self::findings::{Area, Finding, Verdict};
 use self::{cluster::Answer, findings::Findings};
@@ -44,6 +45,8 @@ pub struct Cluster {
     pub context: Option<String>,
     /// Whether nothing is installed yet, so that the Lease needs no holder.
     pub is_before_installation: bool,
+    /// The options of the scheduler that its rights depend on.
+    pub operation: Operation,
 }
 
 /// The addresses at which a scheduler answers.

@@ -88,8 +88,8 @@ pub enum Effect {
         note: String,
     },
     /// Ask PreBind again, or the Permit plugin that holds the pod, whenever one of these objects has changed. When the
-    /// time is out, the attempt fails with the message. The pod of the cycle itself, as `v1/Pod`, is passed in its
-    /// state at that time.
+    /// time is out, the attempt fails with the message. `objects` may name the cycle's own pod, with the kind `v1/Pod`.
+    /// The plugin is then asked with the pod as it is after the change.
     Wait {
         /// The objects to wait for.
         objects: Vec<ObjectRef>,

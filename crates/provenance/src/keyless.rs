@@ -92,7 +92,7 @@ pub(crate) enum Body {
 
 /// The reason why an entry of a log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its entry in the transparency log cannot be read: {0}")]
+#[error("the signature's entry in the transparency log cannot be read: {0}")]
 pub(crate) struct LogEntryError(String);
 
 /// The reason why a keyless signature is not by the identity.
@@ -100,17 +100,17 @@ pub(crate) struct LogEntryError(String);
 pub(crate) enum KeylessError {
     #[error("the signature has no certificate")]
     NoCertificate,
-    #[error("it has no signed entry timestamp from a transparency log")]
+    #[error("the signature has no signed entry timestamp from a transparency log")]
     NoLogEntry,
-    #[error("its entry in the transparency log is not signed with the key in rekorKeyFile")]
+    #[error("the signature's entry in the transparency log is not signed with the key in rekorKeyFile")]
     Log,
-    #[error("its entry in the transparency log does not match the signature: {0}")]
+    #[error("the signature's entry in the transparency log does not match the signature: {0}")]
     OtherEntry(&'static str),
-    #[error("its certificate is not valid under the roots in fulcioRootsFile: {0}")]
+    #[error("the signature's certificate is not valid under the roots in fulcioRootsFile: {0}")]
     Chain(String),
-    #[error("its certificate is for {subject:?} of the issuer {issuer:?}")]
+    #[error("the signature's certificate is for {subject:?} of the issuer {issuer:?}")]
     OtherIdentity { subject: String, issuer: String },
-    #[error("it was not made with the certificate's key")]
+    #[error("the signature was not made with the key of its certificate")]
     Signature,
 }
 

@@ -218,7 +218,7 @@ impl fmt::Display for Source {
 enum SignatureDefect {
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    #[error("it was made with another key")]
+    #[error("the signature was made with another key")]
     OtherKey,
     #[error(transparent)]
     Keyless(#[from] KeylessError),

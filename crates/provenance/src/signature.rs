@@ -96,11 +96,11 @@ pub(crate) struct Claim<'a> {
 /// The reason why a signature is not about the binary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimError {
-    #[error("it signs another binary")]
+    #[error("the signature is of another binary")]
     OtherSubject,
-    #[error("it was made for another purpose than running the binary ({0})")]
+    #[error("the signature was made for another purpose than running the binary ({0})")]
     OtherPurpose(String),
-    #[error("it cannot be read: {0}")]
+    #[error("the signature cannot be read: {0}")]
     Unreadable(String),
     #[error(transparent)]
     LogEntry(#[from] LogEntryError),

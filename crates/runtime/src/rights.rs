@@ -53,6 +53,23 @@ pub enum Serving {
     Https,
 }
 
+/// How the leader among the replicas is found, if `leaderElection.leaderElect` is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Election {
+    /// The replicas contend for the Lease.
+    Lease,
+    /// The API server chooses from the LeaseCandidates of the replicas (KEP-4355, feature gate
+    /// CoordinatedLeaderElection).
+    Coordinated,
+}
+
+/// The options of the scheduler that rights depend on, beside its settings and plugins.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    pub serving: Serving,
+    pub election: Election,
+}
+
 /// Rights, each with the parts of the scheduler that need it.
 #[derive(Clone, Debug, Default)]
 pub struct Rights {
@@ -78,9 +95,9 @@ impl Rights {
 
     /// The rights that the scheduler needs with these settings and plugins.
     #[must_use]
-    pub fn of_setup(settings: &Settings, inventory: &PluginInventory, serving: Serving) -> Self {
-        let mut rights = Self::of_scheduler(serving);
-        for access in of_the_election(&settings.leader_election) {
+    pub fn of_setup(settings: &Settings, inventory: &PluginInventory, operation: Operation) -> Self {
+        let mut rights = Self::of_scheduler(operation.serving);
+        for access in of_the_election(&settings.leader_election, operation.election) {
             rights.want(access, "leader election");
         }
         let names: BTreeSet<&PluginName> =
@@ -98,11 +115,11 @@ impl Rights {
 
     /// The rights that the scheduler needs with these settings and plugins in any Kubernetes release.
     #[must_use]
-    pub fn of_any_release(settings: &Settings, inventory: &mut PluginInventory, serving: Serving) -> Self {
+    pub fn of_any_release(settings: &Settings, inventory: &mut PluginInventory, operation: Operation) -> Self {
         let mut rights = Self::default();
         for release in Release::ALL {
             inventory.decide_as(Features::of(release));
-            let Self { needed, guessed, unbounded } = Self::of_setup(settings, inventory, serving);
+            let Self { needed, guessed, unbounded } = Self::of_setup(settings, inventory, operation);
             for (access, users) in needed {
                 rights.needed.entry(access).or_default().extend(users);
             }
@@ -199,21 +216,29 @@ impl Rights {
     }
 }
 
-/// The rights for the election: the Lease, and events about it. RBAC cannot limit creation to a name.
-fn of_the_election(election: &LeaderElection) -> Vec<ResourceAccess> {
-    if !election.leader_elect {
+/// The rights for the election: the Lease, the LeaseCandidates if the API server chooses, and events about the election.
+/// RBAC cannot limit creation to a name, and the names of LeaseCandidates are the identities of the replicas.
+fn of_the_election(settings: &LeaderElection, election: Election) -> Vec<ResourceAccess> {
+    if !settings.leader_elect {
         return Vec::new();
     }
-    let (group, name) = ("coordination.k8s.io", election.resource_name.as_str());
-    let rows = [
-        ("", "events", "create", ""),
-        (group, "leases", "create", ""),
-        (group, "leases", "get", name),
-        (group, "leases", "update", name),
+    let (group, name, namespace) =
+        ("coordination.k8s.io", settings.resource_name.as_str(), settings.resource_namespace.as_str());
+    let mut rows = vec![
+        ("", "events", "create", namespace, ""),
+        (group, "leases", "create", namespace, ""),
+        (group, "leases", "get", namespace, name),
+        (group, "leases", "update", namespace, name),
     ];
-    let namespace = &election.resource_namespace;
-    rows.map(|(group, resource, verb, name)| ResourceAccess::new(group, resource, verb).to_object(namespace, name))
-        .to_vec()
+    if election == Election::Coordinated {
+        let candidates = "leasecandidates";
+        rows.extend(["list", "watch"].map(|verb| (group, candidates, verb, "", "")));
+        rows.extend(["get", "create", "update"].map(|verb| (group, candidates, verb, namespace, "")));
+    }
+    let access = |(group, resource, verb, namespace, name)| {
+        ResourceAccess::new(group, resource, verb).to_object(namespace, name)
+    };
+    rows.into_iter().map(access).collect()
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
         None => trap.to_string(),
     };
     match faulting_address(error) {
-        Some(BELOW_ZERO..) => format!("{place} (just below address 0: is its stack used up?)"),
+        Some(BELOW_ZERO..) => format!("{place} (the address is just below 0: did the component's stack overflow?)"),
         _ => place,
     }
 }

@@ -175,7 +175,7 @@ pub enum BatchError {
     #[error("{0}")]
     Pods(Box<ReadError>),
     /// The objects of the question make no pod.
-    #[error("pods: these objects are not pods, and make none")]
+    #[error("pods: found neither a pod nor an object that creates pods, such as a Deployment")]
     NoPods,
     /// A pod of the question is on a node of the cluster.
     #[error("pods: {pod} is already on a node")]

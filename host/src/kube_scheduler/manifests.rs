@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use berth_config::{InTree, Settings};
 use berth_kube_flags::Given;
 use berth_plugin_host::{Plugins, Rules, Sources};
-use berth_runtime::rights::{Rights, Serving};
+use berth_runtime::rights::{Election, Operation, Rights, Serving};
 use berth_wasm_host::FaultSink;
 use clap::Parser as _;
 use serde_json::{Value, json};
@@ -90,7 +90,8 @@ fn the_roles_are_those_that_the_deployment_needs() {
     let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &plugins.inventory).expect("a valid configuration");
-    let rights = Rights::of_any_release(&settings, &mut plugins.inventory, Serving::Https);
+    let operation = Operation { serving: Serving::Https, election: Election::Lease };
+    let rights = Rights::of_any_release(&settings, &mut plugins.inventory, operation);
     let printed = manifests(&rights, Account { name: "berth", namespace: "kube-system" });
     let written = objects("kustomize/base/rbac.yaml");
     assert_eq!(written, printed, "berth rbac --https --config scheduler.yaml");

@@ -302,13 +302,13 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     let component = asks_for("DefaultPreemption", At::Bind, &[WantedEffect::Bind, patch]).expect("a component");
     let project = Project::new("DefaultPreemption", &component);
     let shown = project.berth(&["inspect"]).await.out;
-    let unknown = "nothing; it needs nothing; and the effects that it asks for: cases.yaml beside it would show these";
+    let unknown = "nothing; the plugin needs no grants; and the effects that it asks for: cases.yaml beside it would show these";
     assert!(shown.contains(unknown), "{shown}");
     let cases = "plugin: DefaultPreemption\ncases:\n- name: one\n  pod: {metadata: {name: p, namespace: default}}\n  steps:\n  \
                  - {nodes: [{metadata: {name: a}}], bindTo: a}\n";
     fs::write(project.path().join("cases.yaml"), cases).expect("a file");
     let shown = project.berth(&["inspect"]).await.out;
-    let needs = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind], rules: [{apiGroups: [\"\"], \
+    let needs = "nothing; the plugin needs plugins: [{name: DefaultPreemption, grants: {effects: [bind], rules: [{apiGroups: [\"\"], \
         kinds: [ConfigMap], verbs: [patch]}]}}]\n";
     assert!(shown.contains(needs), "{shown}");
     // What the cases grant is not contradicted, even if it is more than they use.
@@ -317,11 +317,11 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
                    namespaces: [\"*\"]}]}";
     with_grants(granted).expect("a file");
     let shown = project.berth(&["inspect"]).await.out;
-    let own = format!("nothing; its cases run with plugins: [{{name: DefaultPreemption, {granted}}}]\n");
+    let own = format!("nothing; its test cases (cases.yaml) use these grants, which are enough: plugins: [{{name: DefaultPreemption, {granted}}}]\n");
     assert!(shown.contains(&own), "{shown}");
     with_grants("grants: {effects: [bind, event]}").expect("a file");
     let shown = project.berth(&["inspect"]).await.out;
-    let more = "nothing; it needs plugins: [{name: DefaultPreemption, grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], \
+    let more = "nothing; the plugin needs plugins: [{name: DefaultPreemption, grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], \
         kinds: [ConfigMap], verbs: [patch]}]}}]; `grants` in its files of cases has less: berth plugin test shows what is missing\n";
     assert!(shown.contains(more), "{shown}");
 }

@@ -349,7 +349,7 @@ async fn planted_scripts_do_not_run() {
     chromium.until_loaded().await;
     assert_eq!(chromium.evaluate("String(window.evil)").await, "undefined");
     let text = chromium.text().await;
-    assert!(text.contains("these objects are not pods"), "{text}");
+    assert!(text.contains("found neither a pod"), "{text}");
     let shown = chromium.evaluate("document.querySelector('textarea[name=pods]').value").await;
     assert_eq!(shown, manifest);
 }

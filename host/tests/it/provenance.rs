@@ -96,7 +96,7 @@ async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
     bench.pends_with("early", "has no signature; trusted signers for").await;
     bench.event("PluginRefused", "has no signature").await;
     release.sign(&release.reference(), "other").await;
-    bench.pends_with("early", "none by a trusted signer (release): it was made with another key").await;
+    bench.pends_with("early", "none by a trusted signer (release): the signature was made with another key").await;
     release.sign(&release.reference(), "release").await;
     bench.cluster.node_of("early").await;
     let entry = bench.serves(&digest(1)).await;
@@ -135,7 +135,7 @@ async fn a_file_needs_a_signature_that_counts() {
     bench.pends_with("early", "has no signature; trusted signers for the plugins directory: release").await;
     let file = bench.file().display().to_string();
     release.sign(&file, "other").await;
-    bench.pends_with("early", "it was made with another key").await;
+    bench.pends_with("early", "the signature was made with another key").await;
     release.sign(&file, "release").await;
     bench.cluster.node_of("early").await;
     assert_eq!(bench.serves(&digest(1)).await["signedBy"], json!(["release"]));
@@ -146,7 +146,7 @@ async fn a_file_needs_a_signature_that_counts() {
     bench.put(2);
     bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
     let refused = release.berth(&["verify", &file, "--key", &release.path("release.pub")]).await;
-    assert!(!refused.status.success() && refused.err.contains("it was made with another key"), "{}", refused.err);
+    assert!(!refused.status.success() && refused.err.contains("the signature was made with another key"), "{}", refused.err);
     configure(&bench, &settings("warn"));
     bench.serves(&digest(2)).await;
 }

@@ -76,6 +76,15 @@ async fn roles_follow_from_configuration_plugins_and_grants() {
     }
 }
 
+#[tokio::test]
+async fn a_coordinated_election_needs_rights_on_lease_candidates() {
+    let candidates = "- leasecandidates\n";
+    let ended = Process::berth(["rbac"]).ended(LIMIT).await;
+    assert!(ended.status.success() && !ended.out.contains(candidates), "{}{}", ended.out, ended.err);
+    let ended = Process::berth(["rbac", "--coordinated-leader-election"]).ended(LIMIT).await;
+    assert!(ended.status.success() && ended.out.contains(candidates), "{}{}", ended.out, ended.err);
+}
+
 /// A container with a read-only root file system cannot create this directory.
 #[tokio::test]
 async fn a_default_cache_that_cannot_be_made_is_done_without() {

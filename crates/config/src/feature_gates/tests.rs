@@ -136,8 +136,8 @@ fn releases_page() -> String {
              3. Add a line in the table for each decision that changed, named after the change. The code that decides holds both behaviours side by side, and asks\n\
              `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
              components. The requests of a pod are computed when the pod is read (`crates/model/src/intern.rs`).\n\
-             4. Add a test of each decision in the release before and after. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts by cause the\n\
-             recorded cases with other answers, and fails for a difference without a cause.\n\
+             4. Test each decision that changed in both releases. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts the recorded cases that\n\
+             1.37 answers otherwise, by the change that causes it. A difference that no known change causes is an error.\n\
              5. Write this page again with the test `the_guide_has_the_tables`.\n";
     page
 }

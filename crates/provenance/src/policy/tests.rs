@@ -58,7 +58,7 @@ fn a_file_needs_the_signature_of_a_signer() {
         (Vec::new(), "has no signature; trusted signers for the plugins directory: release"),
         (
             signed(&other, b"component"),
-            "has 1 signature(s), none by a trusted signer (release): it was made with another key",
+            "has 1 signature(s), none by a trusted signer (release): the signature was made with another key",
         ),
         (signed(&release, b"c0mponent"), "none by a trusted signer (release)"),
     ] {
@@ -85,7 +85,7 @@ fn a_manifest_needs_a_signature_that_names_it() {
     let source = pulled("registry.example/team/zone:1");
     assert!(judge(&policy, &source, b"", signature(Digest::new([7; 32]))).is_ok());
     let refusal = judge(&policy, &source, b"", signature(Digest::new([8; 32]))).unwrap_err().to_string();
-    assert!(refusal.contains("it signs another binary"), "{refusal}");
+    assert!(refusal.contains("the signature is of another binary"), "{refusal}");
     let detached = vec![Signature::Detached(release.sign(b"").unwrap())];
     assert!(judge(&policy, &source, b"", detached).is_err(), "what was signed must name the manifest");
     let elsewhere = pulled("other.example/zone:1");

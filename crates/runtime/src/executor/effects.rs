@@ -156,13 +156,19 @@ impl Executor {
             Effect::Evict { namespace, name, uid, message } => {
                 self.evict(cause, &berth_cluster::PodRef { namespace, name, uid }, &message).await?;
             }
-            Effect::Wait { .. } => bail!("plugin {} asked to wait for objects outside PreBind", cause.plugin),
+            Effect::Wait { .. } => bail!(
+                "plugin {} asked for the effect wait, which is allowed only at Permit and PreBind",
+                cause.plugin
+            ),
             Effect::Bind
             | Effect::Allow { .. }
             | Effect::Reject { .. }
             | Effect::Activate { .. }
             | Effect::Nominate { .. } => {
-                bail!("plugin {} asked for an effect that only the scheduler carries out: {effect:?}", cause.plugin)
+                bail!(
+                    "bug in Berth: the effect {effect:?} of plugin {} should have been carried out on the scheduling thread",
+                    cause.plugin
+                )
             }
         }
         Ok(None)

@@ -16,6 +16,10 @@ fn rights(profile: serde_json::Value, grants: &str) -> BTreeSet<String> {
 }
 
 fn setup(profile: serde_json::Value, plugins: &str) -> Rights {
+    elected(profile, plugins, Election::Lease)
+}
+
+fn elected(profile: serde_json::Value, plugins: &str, election: Election) -> Rights {
     let text = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{plugins}");
     let settings = PluginHostSettings::from_text("test", &text).expect("valid");
     let (plugins, _) =
@@ -24,7 +28,7 @@ fn setup(profile: serde_json::Value, plugins: &str) -> Rights {
     let mut overrides = Overrides::default();
     overrides.fields.insert("profiles".to_owned(), json!([profile]));
     let settings = Settings::without_text(&overrides, &plugins.inventory).expect("valid settings");
-    Rights::of_setup(&settings, &plugins.inventory, Serving::Https)
+    Rights::of_setup(&settings, &plugins.inventory, Operation { serving: Serving::Https, election })
 }
 
 fn without(plugin: &str) -> serde_json::Value {
@@ -51,6 +55,26 @@ fn all_built_ins_need_no_more_than_kube_scheduler_may() {
         ours.iter().filter(|right| !is_theirs(right) && !own_lease(right) && *right != authorities).collect();
     assert!(beyond.is_empty(), "{beyond:?}");
     assert!(ours.iter().filter(|right| own_lease(right)).count() == 3 && ours.contains(authorities));
+}
+
+#[test]
+fn a_coordinated_election_needs_the_candidates() {
+    let shown = |election| -> BTreeSet<String> {
+        elected(with_all(), "", election).iter().map(|(access, _)| access.to_string()).collect()
+    };
+    let (lease, coordinated) = (shown(Election::Lease), shown(Election::Coordinated));
+    let added: Vec<&String> = coordinated.difference(&lease).collect();
+    assert_eq!(
+        added,
+        [
+            "create leasecandidates.coordination.k8s.io in namespace \"kube-system\"",
+            "get leasecandidates.coordination.k8s.io in namespace \"kube-system\"",
+            "list leasecandidates.coordination.k8s.io",
+            "update leasecandidates.coordination.k8s.io in namespace \"kube-system\"",
+            "watch leasecandidates.coordination.k8s.io",
+        ]
+    );
+    assert!(lease.is_subset(&coordinated));
 }
 
 #[test]

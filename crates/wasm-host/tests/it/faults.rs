@@ -119,7 +119,7 @@ fn an_access_below_address_0_is_suspected_to_be_the_stacks() {
     let status = plugin.filter().unwrap().filter(&cluster.call(1, &pod), &mut cluster.nodes().clone()).unwrap_err();
     let message = status.message();
     assert!(message.contains("trapped in filter: wasm trap: out of bounds memory access"), "{message}");
-    assert!(message.contains("(just below address 0: is its stack used up?)"), "{message}");
+    assert!(message.contains("(the address is just below 0: did the component's stack overflow?)"), "{message}");
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_stack_that_is_used_up_is_suspected() {
     run(C, |language| {
         let dig = "static int64_t dig(int64_t depth) {\n  volatile int64_t room[200];\n  room[depth] = depth;\n  \
                    return depth ? dig(depth - 1) + room[depth] : 0;\n}\n\nstatic berth_verdict";
-        let suspicion = " (just below address 0: is its stack used up?)";
+        let suspicion = " (the address is just below 0: did the component's stack overflow?)";
         for (call, place, is_near) in
             [("dig(100)", "dig", true), ("value_at((const int *)0x80000000)", "value_at", false)]
         {
