@@ -72,7 +72,7 @@ pub(crate) enum Unanswered {
 }
 
 impl Unanswered {
-    /// The text continues the name of the point.
+    /// Why the point has no answer. Messages show this text after the point's name: `Permit: not asked, because …`.
     fn text(self) -> String {
         match self {
             Self::NotImplemented => "the plugin does not implement this point".to_owned(),

@@ -95,7 +95,7 @@ impl From<Moment> for String {
     }
 }
 
-/// A pod that waits, since a time.
+/// A pod in the step's queue, and the time when it was queued.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -154,9 +154,9 @@ pub enum CaseError {
     /// The step sends the pod to a node in two ways.
     #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
-    /// The pod of the step waits at Permit since an earlier step.
+    /// The pod of the step has been waiting at Permit since an earlier step.
     #[error(
-        "pod {0} waits at Permit since an earlier step: give this step another pod, or take this one away with gonePods"
+        "pod {0} has been waiting at Permit since an earlier step: give this step another pod, or take the waiting pod away with gonePods"
     )]
     Waits(String),
     /// The plugin does not hold the pod of `waitsOn`.

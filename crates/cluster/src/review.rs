@@ -102,8 +102,8 @@ impl AccessReviewer {
         Self { client }
     }
 
-    /// The authorities that vouch for callers: the data of the ConfigMap `extension-apiserver-authentication`, which
-    /// the API server writes for the cluster's components.
+    /// The certificate authorities for clients and front proxies: the data of the ConfigMap
+    /// `extension-apiserver-authentication`, which the API server writes for the cluster's components.
     ///
     /// # Errors
     /// The API server cannot be asked, or the object does not exist.

@@ -254,7 +254,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
             findings.warning(
                 Area::Plugins,
                 text,
-                "put it there; until then pods are scheduled without (failurePolicy: Ignore)",
+                "put it there; until then pods are scheduled without the plugin (failurePolicy: Ignore)",
             );
         }
     }

@@ -281,7 +281,8 @@ impl SchedulingTime {
         self.accounts().plugins.iter().map(|(name, plugin)| (Arc::clone(name), plugin.total)).collect()
     }
 
-    /// Charges a search for the node of a pod of this namespace; `took` is without time that is charged to plugins.
+    /// Charges `took`, the length of a search for a node, to the pod's namespace and to the searches of all namespaces.
+    /// A search of at most [`Self::LONG_SEARCH`] is not charged. `took` does not include time that is charged to plugins.
     pub fn searched(&self, namespace: &Arc<str>, took: Duration) {
         if took <= Self::LONG_SEARCH {
             return;

@@ -162,8 +162,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// Notes that a profile took what it was given; `None` stands for no binary. The profile may no longer use the
-    /// plugin.
+    /// Notes that a profile took what it was given; `None` stands for no binary. It is possible that the
+    /// profile no longer uses the plugin.
     pub fn taken(
         &mut self,
         name: &PluginName,
@@ -177,7 +177,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Notes that no profile could take what it was given; `None` stands for no binary. The profiles go on with what
-    /// they had. They may no longer use the plugin.
+    /// they had. It is possible that they no longer use the plugin.
     pub fn not_taken(
         &mut self,
         name: &PluginName,

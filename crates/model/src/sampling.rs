@@ -2,7 +2,8 @@
 //!
 //! The rule is in Kubernetes' documentation on `percentageOfNodesToScore` (scheduler performance tuning).
 
-/// Smaller clusters are always searched completely, and no search ends before this many nodes were found.
+/// The smallest number of fitting nodes at which a search may stop early. A cluster with fewer nodes is always searched
+/// completely.
 pub const MIN_FEASIBLE_NODES: usize = 100;
 /// The smallest percentage of a large cluster that is searched by default.
 const MIN_PERCENTAGE: usize = 5;

@@ -24,7 +24,7 @@ pub struct History(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The newest is last.
+    /// The readings of the last minute, and the reading before it. The newest reading is last.
     minute: VecDeque<(Instant, Figures)>,
     hour: VecDeque<Point>,
 }

@@ -68,7 +68,7 @@ impl Consultation {
         look: impl FnOnce(&dyn PluginCatalogue) -> T + Send + 'static,
     ) -> (Self, oneshot::Receiver<T>) {
         let (answer, answered) = oneshot::channel();
-        // The caller may no longer wait.
+        // The caller may have stopped waiting.
         let consult = move |plugins: &dyn PluginCatalogue| drop(answer.send(look(plugins)));
         (Self(Box::new(consult)), answered)
     }

@@ -195,13 +195,13 @@ impl Supervisor {
                 (consequences, By::PluginConfig)
             }
             Message::HostSettings(answer) => {
-                // The caller may no longer wait.
+                // The caller may have stopped waiting.
                 let _ = answer.send(self.settings.clone());
                 return;
             }
             Message::List(answer) => {
                 let reports = report::all(&self.inventory).into_iter().map(|it| self.with_refused_effects(it));
-                // The caller may no longer wait.
+                // The caller may have stopped waiting.
                 let _ = answer.send(reports.collect());
                 return;
             }
@@ -212,13 +212,13 @@ impl Supervisor {
             Message::CopyProfile { settings, scheduler_name, answer } => {
                 // Components may take seconds to start.
                 let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name);
-                // The caller may no longer wait.
+                // The caller may have stopped waiting.
                 let _ = answer.send(tokio::task::block_in_place(copy));
                 return;
             }
             Message::Reconfigure { proposal, answer } => {
                 let outcome = self.reconfigure(*proposal).await;
-                // The caller may no longer wait.
+                // The caller may have stopped waiting.
                 let _ = answer.send(outcome);
                 return;
             }
@@ -396,7 +396,7 @@ impl Supervisor {
             if let Some(saving) = saving {
                 saving.done(LONGEST_SAVING).await;
             }
-            // The caller may no longer wait.
+            // The caller may have stopped waiting.
             let _ = answer.send(outcome);
         });
     }

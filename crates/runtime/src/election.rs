@@ -1,7 +1,7 @@
 //! Decides which of several replicas schedules: the meaning of the configuration's `leaderElection` for this process.
 //!
 //! A replica competes once its own lists are complete, so that it can schedule immediately when it wins. Until then it
-//! follows the cluster and starts no cycle. With `delayCacheUntilActive`, it competes from the start and lists once it
+//! lists and watches objects, and starts no cycle. With `delayCacheUntilActive`, it competes from the start and lists once it
 //! has won. The replica's view of the cluster may be late. A replica that has won therefore lists again before its
 //! first cycle, so that no room is assigned twice.
 

@@ -101,7 +101,7 @@ impl Follower {
     ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
         let asking = Box::new(move |view: &mut ClusterView| {
-            // The reader may no longer wait.
+            // The reader may have stopped waiting.
             if !answer.is_closed() {
                 drop(answer.send(ask(view)));
             }

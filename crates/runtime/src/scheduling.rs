@@ -222,7 +222,7 @@ fn cycle(parts: &mut Parts) -> bool {
         parts.score_lines.write(&parts.scheduler);
         parts.metrics.cycle(start.elapsed(), pause);
         if let Some(sink) = &parts.reasons {
-            // The caller may no longer wait.
+            // The caller may have stopped waiting.
             placement_reasons(&parts.scheduler, &mut |reason| drop(sink.send(reason)));
         }
     }

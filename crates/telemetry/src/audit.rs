@@ -234,7 +234,7 @@ impl AuditLog {
                 let entry = match command {
                     Command::Write(entry) => entry,
                     Command::Flush(done) => {
-                        // The caller may no longer wait.
+                        // The caller may have stopped waiting.
                         let _ = done.send(());
                         continue;
                     }

@@ -147,7 +147,7 @@ fn check(object: Value, place: Place) -> Result<Manifest, ReadError> {
 }
 
 impl Manifest {
-    /// A mistake in a field at a pointer such as `/spec/replicas`.
+    /// The error about a mistake in the field at a JSON pointer, such as `/spec/replicas`.
     pub(crate) fn error(&self, pointer: &str, reason: impl Into<String>) -> ReadError {
         self.place.error_at(&self.object, pointer, reason)
     }
@@ -159,12 +159,12 @@ impl Place {
         self.decode_below(object, "")
     }
 
-    /// Decodes an object that was derived from the part of this manifest at the pointer `prefix`.
+    /// Decodes an object that was derived from the part of this manifest at the JSON pointer `prefix`.
     pub(crate) fn decode_below<T: DeserializeOwned>(&self, object: &Value, prefix: &str) -> Result<T, ReadError> {
         self.decode_at(object, object, prefix)
     }
 
-    /// Decodes a part of `object` at the pointer `prefix`.
+    /// Decodes a part of `object` at the JSON pointer `prefix`.
     pub(crate) fn decode_at<T: DeserializeOwned>(
         &self,
         object: &Value,
@@ -178,7 +178,7 @@ impl Place {
         })
     }
 
-    /// A mistake in a field at a pointer such as `/spec/replicas`.
+    /// The error about a mistake in the field at a JSON pointer, such as `/spec/replicas`.
     pub(crate) fn error_at(&self, object: &Value, pointer: &str, reason: impl Into<String>) -> ReadError {
         let path: Vec<Step> = steps(pointer).collect();
         self.error(object, &path, reason)

@@ -13,7 +13,8 @@ pub struct Scene {
     pub nodes: Vec<Value>,
     /// Namespaces, volumes, claims, services and similar objects, in the order in which they are created.
     pub objects: Vec<Value>,
-    /// Objects that controllers make from the objects and pods. An API server with such controllers does not need them.
+    /// Objects that controllers make from `objects` and the pods. The benchmark creates them only without an API server,
+    /// because no controllers run then.
     pub made_by_controllers: Vec<Value>,
     /// Pods that are on nodes from the beginning.
     pub placed: Pods,

@@ -26,7 +26,7 @@ const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 /// for half of this time.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// The parts of a long-lived connection, from which it can be made again.
+/// Makes new clients for a long-lived connection when its credentials change.
 pub struct Renewal {
     options: ConnectOptions,
     /// The API server's address.

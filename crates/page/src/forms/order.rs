@@ -126,8 +126,8 @@ fn consequences(order: Order, plugin: &PluginReport) -> Vec<String> {
     };
     let of_order = match order {
         Order::Reload => vec![
-            format!("The scheduler reads the file of {name} again, or asks its registry, and tries what it finds. It does so even if the file was refused before."),
-            "If the binary is accepted, it serves from the next cycle on, and is on probation. The binary of today then serves again after a rollback.".to_owned(),
+            format!("The scheduler reads the file of {name} again, or asks the registry of {name}, and tries the binary that it gets. The scheduler does so even if the file was refused before."),
+            "If the binary is accepted, it serves from the next cycle on, and is on probation. After a rollback, the binary that serves now serves again.".to_owned(),
             "If the binary is refused, nothing changes.".to_owned(),
         ],
         Order::Enable => vec![format!("{name} serves again, as the profiles say.")],

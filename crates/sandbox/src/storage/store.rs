@@ -165,7 +165,7 @@ impl Collection {
         Ok(object)
     }
 
-    /// The objects of a namespace (all if it is empty), and the version of that state.
+    /// The objects in `namespace`, or in all namespaces if the name is empty, and the current resource version.
     pub(crate) fn list(&self, namespace: &str) -> (Vec<Arc<Object>>, ResourceVersion) {
         let contents = self.lock();
         (contents.select(namespace), self.counter.current())
