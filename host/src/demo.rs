@@ -69,7 +69,7 @@ async fn demo(arguments: Demo) -> Result<()> {
         if is_kept {
             writeln!(
                 io::stderr(),
-                "kept running: kubectl --kubeconfig {KUBECONFIG} get pods -o wide; stop with Ctrl-C"
+                "the sandbox keeps running: kubectl --kubeconfig {KUBECONFIG} get pods -o wide; stop with Ctrl-C"
             )?;
             until_told_to_stop().await?;
         }
@@ -78,7 +78,10 @@ async fn demo(arguments: Demo) -> Result<()> {
     let outcomes = session.run_until(work).await?;
     server.stop().await;
     let unexpected: Vec<_> = outcomes.iter().filter(|pod| pod.node.is_none() && !pod.expected_pending).collect();
-    if outcomes.len() < n_pods || !unexpected.is_empty() {
+    if outcomes.len() < n_pods {
+        bail!("the sandbox showed only {} of {n_pods} pods before --timeout", outcomes.len());
+    }
+    if !unexpected.is_empty() {
         let names: Vec<_> = unexpected.iter().map(|pod| pod.name.as_str()).collect();
         bail!("not every pod was placed: {}", names.join(", "));
     }

@@ -117,7 +117,7 @@ fn version(given: &Given) -> Option<String> {
 
 fn start_log(given: &Given) -> Result<Verbosity> {
     let verbosity = given.number("v").map_or(Ok(0), u32::try_from);
-    let verbosity = verbosity.map_err(|_| Usage("-v: use a number that is not negative".to_owned()))?;
+    let verbosity = verbosity.map_err(|_| Usage("-v: use a whole number from 0 to 4294967295".to_owned()))?;
     let verbosity = Verbosity::new(verbosity, &given.texts("vmodule"))?;
     klog::start(&verbosity, log_format(given)?)?;
     Ok(verbosity)
@@ -189,7 +189,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
     };
     let kept_decisions_mib = given.number("kept-decisions-mib").map_or(Ok(KEPT_DECISIONS_MIB), u32::try_from);
     let kept_decisions_mib =
-        kept_decisions_mib.map_err(|_| Usage("--kept-decisions-mib: use a number that is not negative".to_owned()))?;
+        kept_decisions_mib.map_err(|_| Usage("--kept-decisions-mib: use a whole number from 0 to 4294967295".to_owned()))?;
     let options = Options {
         config: path("config"),
         plugins,

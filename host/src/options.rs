@@ -42,14 +42,15 @@ pub(crate) struct Scheduling {
     /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of plugin components, watched: `NAME.wasm` adds plugin NAME, or takes the place of a built-in
+    /// Folder of plugin components, which the scheduler watches: `NAME.wasm` adds plugin NAME, or takes the place of a built-in
     #[arg(long, value_name = "DIR")]
     pub plugins_dir: Option<PathBuf>,
     /// Where compiled plugins are cached [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub artifact_cache: Option<PathBuf>,
     /// File in a writable folder that records, for the next start, which plugins are disabled, quarantined or rolled back.
-    /// Each replica needs its own file [default: none, a restart forgets it]
+    /// Each replica needs its own file [default: none; the scheduler then forgets these
+    /// states at a restart]
     #[arg(long, value_name = "FILE")]
     pub plugin_state: Option<PathBuf>,
     /// Write an audit log to this file: a line of JSON for each change of a plugin and for each effect of a plugin on
@@ -59,11 +60,11 @@ pub(crate) struct Scheduling {
     /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
     #[arg(long, value_name = "FILE")]
     pub plugin_config: Option<PathBuf>,
-    /// How built-in plugins run: natively unless the plugins directory holds another binary, or always one way [default: auto]
+    /// How built-in plugins run; `auto` means natively, unless the plugins directory holds another binary [default: auto]
     #[arg(long, value_enum)]
     pub execution: Option<Execution>,
-    /// Decide as kube-scheduler of this Kubernetes release, 1.36 or 1.37; another takes the nearest [default: the API server's,
-    /// kept until the next start]
+    /// Decide as kube-scheduler of this Kubernetes release, 1.36 or 1.37; any other value selects the nearest of the two
+    /// [default: the API server's release, which is read once at the start]
     #[arg(long, value_name = "VERSION")]
     pub emulated_version: Option<String>,
     /// Serve /metrics, /healthz, /livez and /readyz here, over plain HTTP
@@ -175,7 +176,7 @@ pub(crate) struct Sandbox {
     /// Make this many nodes
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub nodes: usize,
-    /// Spread them over this many zones
+    /// Spread the nodes over this many zones
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zones: u16,
     /// Where the API server listens
@@ -188,7 +189,7 @@ pub(crate) struct Sandbox {
     /// --emulated-version names another
     #[arg(long, default_value = "1.36", value_name = "VERSION", value_parser = kubernetes_release)]
     pub kubernetes_version: Release,
-    /// Only the API server: run no scheduler
+    /// Run the API server without a scheduler
     #[arg(long)]
     pub no_scheduler: bool,
     /// How long a bound pod takes to turn Running

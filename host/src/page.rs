@@ -89,7 +89,7 @@ pub(crate) fn run(page: Page) -> Result<()> {
 
 fn secret() -> Result<String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).context("drawing the secret")?;
+    getrandom::fill(&mut bytes).context("cannot generate the page's secret")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -175,8 +175,8 @@ fn overrides(arguments: &Run) -> Overrides {
 
 /// Waits for SIGTERM or SIGINT. A second signal ends the process at once.
 pub(crate) async fn until_told_to_stop() -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

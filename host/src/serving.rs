@@ -104,7 +104,7 @@ fn http2(given: &Given, default: ServeHttp2) -> Result<ServeHttp2, Usage> {
         return Ok(ServeHttp2::No);
     }
     let streams = given.number(STREAMS).map_or(Ok(0), u32::try_from);
-    match streams.map_err(|_| Usage(format!("--{STREAMS}: use a number that is not negative")))? {
+    match streams.map_err(|_| Usage(format!("--{STREAMS}: use a whole number from 0 to 4294967295")))? {
         0 => Ok(default),
         streams => Ok(ServeHttp2::UpTo(streams)),
     }
@@ -182,7 +182,7 @@ mod tests {
             ("--bind-address=nowhere", "--bind-address nowhere"),
             ("--tls-cert-file=a", "give both or none"),
             ("--tls-sni-cert-key=a.crt", "write CERTIFICATE,KEY"),
-            ("--http2-max-streams-per-connection=-1", "use a number that is not negative"),
+            ("--http2-max-streams-per-connection=-1", "use a whole number from 0 to 4294967295"),
             ("--tls-min-version=VersionSSL3", "--tls-min-version VersionSSL3"),
         ] {
             let error = read(&[flag]).expect_err("refused").to_string();

@@ -105,7 +105,8 @@ struct Simulated {
     /// PluginHostConfiguration: limits, grants and failure policies of plugins
     #[arg(long, value_name = "FILE")]
     plugin_config: Option<PathBuf>,
-    /// Decide as kube-scheduler of this Kubernetes release, 1.36 or 1.37; another takes the nearest [default: 1.36]
+    /// Decide as kube-scheduler of this Kubernetes release, 1.36 or 1.37; any other value selects the nearest of the two
+    /// [default: 1.36]
     #[arg(long, value_name = "VERSION")]
     emulated_version: Option<String>,
     /// How built-in plugins run [default: natively unless the plugins directory holds another binary]

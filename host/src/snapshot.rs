@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Snapshot) -> Result<()> {
     }
     // Each snapshot has its own salt, so names cannot be compared with those of another snapshot.
     let mut salt = [0; 32];
-    getrandom::fill(&mut salt).context("drawing the salt of the digests")?;
+    getrandom::fill(&mut salt).context("cannot generate the salt of the digests")?;
     let redaction = arguments.redact.then(|| Redaction::new(&salt));
     let text =
         serde_json::to_string(&snapshot(reader.objects(), redaction.as_ref())).context("writing the snapshot")?;

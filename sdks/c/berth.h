@@ -340,8 +340,9 @@ void berth_activate(struct berth_effects *effects, const char *const *uids);
 void berth_nominate(struct berth_effects *effects, const char *uid, const char *node);
 /* A Kubernetes event about the pod of this cycle. */
 void berth_event(struct berth_effects *effects, bool warning, const char *reason, const char *action, const char *note);
-/* pre_bind, and permit beside `milliseconds`: ask again when one of the objects has changed; fail with the message when the time
- * is out. The pod itself, of kind "v1/Pod", comes as it is by then. The last of the effects. */
+/* An effect of pre_bind, and of permit together with `milliseconds`. The plugin is asked again when one of the objects has changed,
+ * and the attempt fails with the message after `milliseconds`. The objects may include the pod itself, with the kind "v1/Pod"; the
+ * plugin is then asked with the pod as it is after the change. The wait must be the last effect of the answer. */
 void berth_wait(struct berth_effects *effects, const struct berth_reference *objects, size_t n_objects,
                 uint64_t milliseconds, const char *message);
 

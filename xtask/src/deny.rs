@@ -39,7 +39,7 @@ pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    let program = program.to_str().context("the path of cargo-deny")?;
+    let program = program.to_str().context("the path of cargo-deny is not UTF-8")?;
     run(
         program,
         &["--locked", "--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"],

@@ -113,7 +113,7 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
 
 fn run_test(name: &str, seconds: u32) -> Result<()> {
     setup()?;
-    let (_, test) = TESTS.iter().find(|(known, _)| *known == name).context("a test of this name")?;
+    let (_, test) = TESTS.iter().find(|(known, _)| *known == name).context("no test has this name")?;
     // The command names all packages for every test, so cargo builds them with the same features as the gate.
     let arguments =
         ["test", "--locked", "--workspace", "--lib", "--bins", "--test", "it", "--", "--exact", test, "--nocapture"];

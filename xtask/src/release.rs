@@ -238,8 +238,8 @@ impl Release {
 
     /// Packs a folder under its own name.
     fn archive(&self, folder: &Path, to: &Path) -> Result<()> {
-        let parent = folder.parent().context("a folder in another one")?;
-        let name = folder.file_name().context("a folder with a name")?.to_string_lossy().into_owned();
+        let parent = folder.parent().context("the folder has no parent folder")?;
+        let name = folder.file_name().context("the folder has no name")?.to_string_lossy().into_owned();
         let tar = self.scratch.join("archive.tar");
         self.tar(parent, &name, &tar)?;
         compress(&tar, to)

@@ -119,7 +119,7 @@ pub struct PodAnswer {
     /// The time for which Permit holds the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_milliseconds: Option<u64>,
-    /// The node that PostFilter nominates; empty if it takes a nomination away.
+    /// The node that PostFilter nominates; empty if PostFilter clears the nomination.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominate: Option<String>,
     /// The effects that the plugin asks for.

@@ -21,13 +21,13 @@ use crate::{
 /// What to measure, and what to do with the figures.
 #[derive(Args, Clone, Debug)]
 pub struct Measure {
-    /// Workloads by scheduler_perf's names, or parts of names; all if none is given, `list` names them
+    /// scheduler_perf's names of workloads, or parts of them [default: all workloads]; `list` prints the names
     #[arg(value_name = "WORKLOAD")]
     pub workloads: Vec<String>,
     /// Size of the workload: scheduler_perf's largest performance test, or a tenth or a fiftieth of it
     #[arg(long, default_value = "full", value_name = "full|medium|small")]
     pub size: Scale,
-    /// Nodes of the cluster; pods are in proportion, and workloads that have one node keep it [default: as --size says]
+    /// Number of nodes; the number of pods changes in proportion. Workloads with one node keep one [default: as --size says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes: Option<u32>,
     /// Pods to measure [default: as --size or --nodes say]
@@ -61,8 +61,8 @@ pub struct Measure {
     /// Write the node of each measured pod to this file, or compare the nodes with the file if it exists
     #[arg(long, value_name = "FILE")]
     pub placements: Option<PathBuf>,
-    /// Instead of workloads, measure curves over nodes, placed pods and unschedulable pods, and write curves.json, curves.csv
-    /// and curves.svg to this folder; takes minutes
+    /// Instead of workloads, measure how the cost of a pod grows with the number of nodes, of placed pods and of unschedulable
+    /// pods, and write curves.json, curves.csv and curves.svg to this folder; takes minutes
     #[arg(long, value_name = "DIR")]
     pub curves: Option<PathBuf>,
     /// Instead of workloads, measure how long storms of events hold up a pod that could be placed: all nodes change, all pods

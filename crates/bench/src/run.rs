@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use crate::workload::{Cluster, Scene, Size, Workload};
 
-/// Takes a scene through a scheduler.
+/// Runs scenes on a scheduler.
 pub trait Runner {
-    /// The way of running scenes and plugins. Figures are compared with those of the same name.
+    /// The name of this runner, which says how scenes and plugins run. Figures are compared only with figures of a runner
+    /// of the same name.
     fn name(&self) -> String;
 
     /// Runs the scene once. `progress` gets the number of bound measured pods from time to time.

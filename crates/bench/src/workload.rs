@@ -102,7 +102,7 @@ impl Workload {
         Size { nodes, initial: scaled(full.initial, part), measured: scaled(full.measured, part).max(1) }
     }
 
-    /// The objects before the clock starts, and the changes after.
+    /// The objects that exist before the measurement starts, and the changes during it.
     #[must_use]
     pub fn scene(&self, size: Size) -> Scene {
         (self.scene)(size)

@@ -30,9 +30,9 @@ pub struct JsonServiceOptions {
     pub insecure: bool,
     /// The name to expect in the certificate, if it is not the host's.
     pub server_name: String,
-    /// File of trusted authorities.
+    /// File of the trusted certificate authorities.
     pub ca_file: String,
-    /// Trusted authorities.
+    /// The trusted certificate authorities.
     pub ca_data: String,
     /// File of the client certificate.
     pub cert_file: String,

@@ -1,11 +1,11 @@
 //! Leader election: the replica that holds a Lease works, and the others stand by.
 //!
-//! Candidates write the Lease as client-go's `tools/leaderelection` does, so replicas of kube-scheduler and of this one
-//! can compete for the same Lease. `candidate` decides what may be written. This module reads and writes the Lease,
+//! Candidates write the Lease as client-go's `tools/leaderelection` does, so replicas of kube-scheduler and of Berth can
+//! compete for the same Lease. `candidate` decides what may be written. This module reads and writes the Lease,
 //! every write on condition that no other candidate wrote in between.
 //!
-//! A leader has lost for good if it could not renew for the renew deadline, or if it sees another holder: its work must
-//! stop before the Lease runs out. The deadline counts from the start of the last write that succeeded, which is before
+//! A leader has lost the Lease for good if it could not renew the Lease within the renew deadline, or if it sees another
+//! holder: its work must stop before the Lease runs out. The deadline counts from the start of the last write that succeeded, which is before
 //! any other candidate can have seen it.
 //!
 //! In a coordinated election (KEP-4355), the API server's coordinator gives the Lease to one of the candidates, and the

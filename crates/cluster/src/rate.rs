@@ -31,7 +31,7 @@ impl RequestRate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Urgent,
-    /// Urgent requests go first, except for one in [`Throttle::PATIENCE`].
+    /// The request waits while urgent requests wait. Even then, one request in [`Throttle::PATIENCE`] is a patient one.
     Patient,
 }
 

@@ -26,7 +26,7 @@ struct State {
     waiting: FairQueue<oneshot::Sender<Slot>>,
 }
 
-/// A slot. One request may be open until the slot is dropped.
+/// The permission for one open request. The slot is free again when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Slots,

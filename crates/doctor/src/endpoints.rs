@@ -11,13 +11,13 @@ use crate::findings::{Area, Findings, IN_NO_PROFILE};
 pub(crate) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
     let client = AdminClient::over_http(&address.to_string());
     if let Err(error) = client.check("/healthz").await {
-        let fix = "is `berth run` running with this --metrics-address? Its log says why not";
+        let fix = "check that `berth run` is running with this --metrics-address; if it does not start, its log says why";
         return findings.problem(Area::Scheduler, format!("{error:#}"), fix);
     }
     match client.check("/readyz").await {
         Ok(()) => findings.ok(Area::Scheduler, format!("{address}: alive and ready")),
         Err(error) => {
-            let fix = "its log says which kinds cannot be listed";
+            let fix = "look in the scheduler's log: it names the kinds that cannot be listed";
             findings.problem(Area::Scheduler, format!("{address} is not ready: {error:#}"), fix);
         }
     }
@@ -25,18 +25,18 @@ pub(crate) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Fi
     match client.settings().await {
         Ok(settings) => {
             if let Some(error) = settings.error {
-                let text = format!("its plugin configuration was rejected: {error}");
+                let text = format!("the scheduler rejected its plugin configuration: {error}");
                 findings.problem(Area::Scheduler, text, "correct the file; it is read again when it changes");
             }
         }
-        Err(error) => findings.warning(Area::Scheduler, format!("{error:#}"), "is it another version of berth?"),
+        Err(error) => findings.warning(Area::Scheduler, format!("{error:#}"), "check whether the scheduler is another version of berth"),
     }
     match client.list().await {
         Ok(plugins) => look_at_plugins(&plugins, findings),
         Err(error) => findings.problem(
             Area::Scheduler,
             format!("{error:#}"),
-            "is it the scheduler of this user? --admin-socket is where it listens",
+            "set --admin-socket to that scheduler's socket, and run this command as the user of that scheduler",
         ),
     }
 }

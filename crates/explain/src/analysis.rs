@@ -168,7 +168,8 @@ pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) 
     analysis.took = took(profile);
     match asked {
         Ok(None) => {}
-        // A plugin that breaks, or that has no time left for changed pods, does not take the rest of the answer away.
+        // A plugin may fail, or run out of time, while it is asked about pods with a suggested change. The analysis is
+        // then kept without suggestions.
         Ok(Some(obstacles)) => {
             analysis.suggestions = suggestions(profile, call, question, &obstacles).unwrap_or_default();
         }

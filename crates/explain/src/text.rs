@@ -182,7 +182,7 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
         Outcome::Placed { node } => {
             write!(out, "\nAttempt {}, {ago} ago, chose {node}", decision.attempt)?;
             if sampled.is_hinted {
-                writeln!(out, ": the next best node of the pod before it, which is equivalent")?;
+                writeln!(out, ": the next node in the ranking of the previous pod, which is equivalent; no other node was examined")?;
             } else {
                 let earlier =
                     if sampled.has_earlier_answers { ", with answers cached for equivalent pods" } else { "" };
@@ -235,7 +235,7 @@ fn write_ranking(out: &mut String, best: &[RankedNode]) -> fmt::Result {
     for score in &first.scores {
         write!(out, "  {}", score.plugin)?;
     }
-    writeln!(out, "   (weighted, of normalized, of raw)")?;
+    writeln!(out, "   (weighted/normalized/raw)")?;
     for node in best {
         write!(out, "  {:<width$}  {:>7}", node.node, node.total.unwrap_or(0))?;
         for score in &node.scores {

@@ -39,7 +39,7 @@ impl UnlistedKinds {
         self.0.is_empty()
     }
 
-    /// The reason why this plugin must not judge the pods that it affects; `None` if it may.
+    /// The reason why the plugin of `manifest` must not judge the pods that it affects; `None` if it may.
     #[must_use]
     pub fn needed_by(&self, manifest: &Manifest) -> Option<&str> {
         let missing = manifest.needs.objects.iter().filter_map(|kind| self.0.get(kind));

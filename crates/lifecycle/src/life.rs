@@ -563,7 +563,7 @@ impl<B> Fallback<B> {
 
 /// The reason as a text that follows the file's name.
 fn gave_way(reason: &str) -> String {
-    format!("gave way: {reason}")
+    format!("was withdrawn: {reason}")
 }
 
 impl Context<'_> {

@@ -85,7 +85,7 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
         cargo.env_remove(inherited);
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(workspace, target_dir));
-    let output = cargo.output().context("starting cargo for the plugins")?;
+    let output = cargo.output().context("cannot start cargo to build the plugins")?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let hint = if text.contains("can't find crate for `core`") || text.contains("can't find crate for `std`") {

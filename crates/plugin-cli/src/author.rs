@@ -31,7 +31,7 @@ pub enum Command {
     Test(test::Test),
     /// Time sync and the points up to Score at several sizes of the cluster
     Bench(bench::Bench),
-    /// Show what a component is, what it wants, and what it would get
+    /// Show a component's name, interfaces, needs and grants
     Inspect(inspect::Inspect),
     /// Check what the contract requires of every plugin, and with --key its signature
     Verify(verify::Verify),
@@ -43,7 +43,7 @@ pub enum Command {
     Push(registry::Push),
     /// Pull a component from an OCI registry
     Pull(registry::Pull),
-    /// Build and swap into a running scheduler at every change of the sources
+    /// Build the plugin and swap it into a running scheduler at every change of its sources
     Dev(dev::Dev),
 }
 

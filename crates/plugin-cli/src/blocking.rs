@@ -15,7 +15,7 @@ pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 /// # Errors
 /// There is no runtime, or `work` fails.
 pub fn block_on_runtime<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = runtime.enable_all().build().context("starting tokio")?;
+    let runtime = runtime.enable_all().build().context("cannot start the runtime")?;
     let outcome = runtime.block_on(work);
     // Tasks that still run have nothing left to report.
     runtime.shutdown_background();

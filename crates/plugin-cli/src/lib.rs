@@ -30,7 +30,7 @@ pub use self::{
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show all plugins: the serving binary, its state and its figures
+    /// Show all plugins, each with its state, binary, signers and number of faults
     List {
         #[command(flatten)]
         server: Server,

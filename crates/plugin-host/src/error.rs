@@ -19,7 +19,7 @@ pub enum PluginHostError {
     Engine(#[from] EngineError),
     #[error("built-in plugin {name}")]
     BuiltIn { name: PluginName, source: LoadError },
-    #[error("starting tokio to pull plugins")]
+    #[error("cannot start the runtime that pulls plugins")]
     Runtime(#[source] io::Error),
     #[error("pulling plugins from registries panicked")]
     PullPanicked,

@@ -53,11 +53,11 @@ pub enum NotGranted {
         "wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, add: {lines}"
     )]
     Reads { kinds: String, lines: String },
-    /// The plugin registers for events of `kinds`, which are not watched. One of the kinds in `versions` must be
-    /// granted.
+    /// The plugin registers for events of `kinds`, which are not watched. A kind of each apiVersion in `versions`
+    /// must be granted.
     #[error(
         "registers for events of {kinds} (`events-to-register` in its manifest), which the built-in plugins do not \
-         watch: add a kind of {versions} to its grants.reads in --plugin-config"
+         watch: add a kind of each of these apiVersions to its grants.reads in --plugin-config: {versions}"
     )]
     Events { kinds: String, versions: String },
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]

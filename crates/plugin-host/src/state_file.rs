@@ -298,7 +298,7 @@ mod tests {
         let record = QuarantineRecord { digest: digest(1), until, reason: "3 faults within 60 s".to_owned() };
         let failed = FailedBinary {
             digest: digest(2),
-            reason: "gave way: 1 faults on probation".to_owned(),
+            reason: "was withdrawn: 1 faults on probation".to_owned(),
             serving: Some(digest(3)),
         };
         let quarantine = Some(RememberedQuarantine { record, n_in_a_row: 2 });

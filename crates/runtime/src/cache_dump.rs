@@ -118,7 +118,7 @@ pub(crate) fn on_signal<Asked: Future<Output = Option<Dump>> + Send>(
     client: Client,
     dump: impl Fn() -> Asked + Send,
 ) -> Result<impl Future<Output = ()> + Send> {
-    let mut signals = signal(SignalKind::user_defined2()).context("listening for SIGUSR2")?;
+    let mut signals = signal(SignalKind::user_defined2()).context("cannot listen for SIGUSR2")?;
     Ok(async move {
         while signals.recv().await.is_some() {
             match dump().await {
@@ -133,6 +133,6 @@ async fn report(client: &Client, dump: &Dump) {
     dump.log();
     match Listed::from_server(client).await {
         Some(listed) => Differences::between(dump, &listed).log(),
-        None => warn!("cache and queue are not compared: nodes and pods cannot be listed from the API server"),
+        None => warn!("cache and queue are not compared with the API server: it did not list nodes and pods in time"),
     }
 }

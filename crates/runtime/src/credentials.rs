@@ -22,7 +22,7 @@ const REFUSED_EVERY: Duration = Duration::from_secs(30);
 /// # Errors
 /// The signal cannot be watched.
 pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let (changed, mut changes) = mpsc::channel(1);
     let mut _watch = watch(&renewal, &changed);
     Ok(async move {

@@ -148,7 +148,8 @@ async fn answer_about_manifest(
     show(explainer.explain_manifest(manifest, about.node).await, user).await
 }
 
-/// The answer to a caller that may not do this.
+/// The response to a user that may not make `request`; `None` if the user may make it, or if there is no user, as on
+/// the socket.
 async fn refusal(user: Option<&RequestUser>, request: &ResourceRequest<'_>) -> Option<Response> {
     let user = user?;
     match user.may(request).await {

@@ -55,7 +55,7 @@ impl Draft {
             let source = ConfigurationSource { file: scheduling.config, overrides };
             Ok(Self { source, plugins, front, faults })
         };
-        spawn_blocking(loading).await.context("loading the plugins")?
+        spawn_blocking(loading).await.context("the task that loads the plugins failed")?
     }
 
     /// The settings according to the oldest release that can read them. The settings of the connection are the same in

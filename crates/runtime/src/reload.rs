@@ -73,7 +73,7 @@ impl Reload {
             });
             watch.with_context(|| format!("--config {shown}: cannot be watched"))
         });
-        let hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+        let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
         Ok(self.run(watch.transpose()?, changes, hangup))
     }
 

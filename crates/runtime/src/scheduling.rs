@@ -98,7 +98,7 @@ impl SchedulingThread {
                 // The receiver no longer exists if the process does not wait.
                 let _ = done.send(outcome);
             })
-            .context("starting the scheduling thread")?;
+            .context("cannot start the scheduling thread")?;
         Ok(Self { finished })
     }
 

@@ -108,7 +108,7 @@ pub async fn settings(scheduling: &Options, overrides: Overrides) -> Result<Sett
         let plugins = Plugins::load_all(&scheduling.plugins, FaultSink::default())?;
         ConfigurationSource { file: scheduling.config, overrides }.read(&plugins.inventory)
     };
-    spawn_blocking(reading).await.context("loading the plugins")?
+    spawn_blocking(reading).await.context("the task that loads the plugins failed")?
 }
 
 impl Outside {
@@ -187,7 +187,7 @@ impl Session {
         let outside = Outside::new(connection, &settings, audit, metrics);
         let Outside { client, recorder, sinks, .. } = &outside;
         let metrics = &sinks.metrics;
-        let (follower, follow) = Follower::start().context("starting the thread that follows the scheduler")?;
+        let (follower, follow) = Follower::start().context("cannot start the thread that follows the scheduler")?;
         let resources = resources::routes(&health, follower.clone());
         let decisions = Decisions::new(Mutex::new(DecisionRing::new(kept_bytes(scheduling))));
         let explainer = Explainer {

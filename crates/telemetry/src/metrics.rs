@@ -159,7 +159,7 @@ impl Metrics {
             swap_pause: add.histogram(
                 own,
                 "berth_plugin_swap_pause_seconds",
-                "How long a step of a plugin's swap kept the scheduling thread from cycles.",
+                "Time that the scheduling thread spent on one step of a plugin swap.",
                 &[],
                 fine_buckets(),
             ),

@@ -158,7 +158,7 @@ impl ComponentPlugin {
 
     /// The message for a plugin that has no instance.
     fn why_out_of_service(&self) -> String {
-        format!("{}, and is being restarted", self.last_fault)
+        format!("{}; the plugin is being restarted", self.last_fault)
     }
 
     /// Calls the instance about the pod of a cycle. The instance is informed of the pod first if it does not know it. `None` if the

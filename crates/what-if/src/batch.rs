@@ -178,7 +178,7 @@ pub enum BatchError {
     #[error("pods: found neither a pod nor an object that creates pods, such as a Deployment")]
     NoPods,
     /// A pod of the question is on a node of the cluster.
-    #[error("pods: {pod} is already on a node")]
+    #[error("pods: {pod} is already on a node of the cluster: leave it out, or remove its metadata.uid to ask about another pod like it")]
     OnNode {
         /// The pod's namespace and name.
         pod: String,

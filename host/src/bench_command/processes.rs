@@ -66,7 +66,7 @@ impl Processes {
             Server::Cluster(_) => "kubeconfig",
         };
         let name = format!("{through}, {name}{}", users.words());
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting tokio")?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
         Ok(Self { server, name, program, users, runtime })
     }
 }

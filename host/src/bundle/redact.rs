@@ -79,7 +79,7 @@ impl Redactor {
     /// The system gives no random numbers.
     pub(super) fn new() -> Result<Self> {
         let mut salt = [0; 32];
-        getrandom::fill(&mut salt).context("drawing the salt of the digests")?;
+        getrandom::fill(&mut salt).context("cannot generate the salt of the digests")?;
         Ok(Self(Redaction::new(&salt)))
     }
 

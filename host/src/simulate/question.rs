@@ -35,7 +35,7 @@ pub(super) struct Question {
     /// Compare with another KubeSchedulerConfiguration: pods that move, and the plugins that make the difference
     #[arg(long, value_name = "CONFIG")]
     compare: Option<PathBuf>,
-    /// Answer a batch of what-if questions: a WhatIf in JSON or YAML, `-` for standard input
+    /// Answer the what-if questions of this file, a WhatIf in JSON or YAML; `-` is standard input
     #[arg(long, value_name = "FILE")]
     what_if: Option<PathBuf>,
     /// Compare with another folder of plugins

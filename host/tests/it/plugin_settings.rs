@@ -74,7 +74,7 @@ async fn a_denied_binary_is_taken_out_at_once_and_does_not_come_back() {
     bench.configure(&denied(&[digest(2)]));
     let entry = bench.serves(&digest(1)).await;
     assert_eq!((&entry["refusedDigest"], &entry["state"]), (&json!(digest(2)), &json!("serving")));
-    assert_eq!(entry["reason"], "the file gave way: its digest is denied (deniedDigests)");
+    assert_eq!(entry["reason"], "the file was withdrawn: its digest is denied (deniedDigests)");
     bench.configure(&denied(&[digest(1), digest(2)]));
     bench.until("refused", |plugin| plugin["state"] == "refused" && plugin["digest"] == "").await;
     bench.create("early", Behavior::Normal).await;

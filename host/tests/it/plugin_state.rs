@@ -53,7 +53,7 @@ async fn the_binary_before_serves_after_a_crash() {
     bench.crash_and_start().await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!((&entry["refusedDigest"], &entry["state"]), (&json!(digest(2)), &json!("serving")));
-    assert_eq!(entry["reason"], "the file gave way: rolled back by an operator");
+    assert_eq!(entry["reason"], "the file was withdrawn: rolled back by an operator");
     bench.put(3);
     bench.serves(&digest(3)).await;
 }

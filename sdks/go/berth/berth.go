@@ -40,7 +40,7 @@ type Configurer interface {
 	Configure(args []byte) error
 }
 
-// Filterer takes nodes away that cannot run the pod. It also answers why a node was rejected, and dry runs.
+// Filterer rejects nodes that cannot run the pod. It also answers why a node was rejected, and dry runs.
 type Filterer interface {
 	// Filter gives nil if the node can run the pod.
 	Filter(pod *Pod, node *Node) *Rejection

@@ -42,8 +42,9 @@ type (
 		Warning              bool
 		Reason, Action, Note string
 	}
-	// WaitFor is for PreBind, and for Permit beside WaitMilliseconds: ask again when one of the objects has changed; fail with
-	// the message when the time is out. The pod itself, of kind `v1/Pod`, comes as it is by then. The last of the effects.
+	// WaitFor is an effect of PreBind, and of Permit together with WaitMilliseconds. The plugin is asked again when one of the
+	// objects has changed, and the attempt fails with Message after Milliseconds. Objects may name the pod itself, with the kind
+	// `v1/Pod`; the plugin is then asked with the pod as it is after the change. WaitFor must be the last effect of the answer.
 	WaitFor struct {
 		Objects      []ObjectRef
 		Milliseconds uint64

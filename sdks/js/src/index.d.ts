@@ -178,8 +178,10 @@ declare module "berth" {
     /** A Kubernetes event about the pod of this cycle. */
     event(event: { warning?: boolean; reason: string; action: string; note: string }): Effect;
     /**
-     * `preBind`, and `permit` beside its `wait`: ask again when one of the objects has changed; fail with the message when the time
-     * is out. The pod itself, `{ kind: "v1/Pod", namespace, name }`, comes as it is by then. The last of the effects.
+     * An effect of `preBind`, and of `permit` together with its `wait`. The plugin is asked again when one of the objects has changed,
+     * and the attempt fails with the message after `timeoutMs`. The objects may include the pod itself,
+     * `{ kind: "v1/Pod", namespace, name }`; the plugin is then asked with the pod as it is after the change. `wait` must be the last
+     * effect of the answer.
      */
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };

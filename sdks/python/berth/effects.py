@@ -61,6 +61,8 @@ def event(reason: str, action: str, note: str, warning: bool = False) -> types.E
 
 
 def wait(objects: list[tuple[str, str, str]], timeout_ms: int, message: str) -> types.Effect_Wait:
-    """PreBind, and Permit beside `Wait`: asks again when one of the objects, `(kind, namespace, name)`, has changed; fails with
-    the message. The pod itself, `("v1/Pod", pod.namespace, pod.name)`, comes as it is by then. The last of the effects."""
+    """An effect of PreBind, and of Permit together with `Wait`. The plugin is asked again when one of the objects,
+    `(kind, namespace, name)`, has changed, and the attempt fails with the message after `timeout_ms`. The objects may include the
+    pod itself, `("v1/Pod", pod.namespace, pod.name)`; the plugin is then asked with the pod as it is after the change. `wait` must
+    be the last effect of the answer."""
     return types.Effect_Wait(types.Wait([types.ObjectRef(*key) for key in objects], timeout_ms, message))

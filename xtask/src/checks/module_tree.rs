@@ -50,7 +50,7 @@ struct Content {
 impl Tree {
     /// Reads the crate with this root and every file that its modules name.
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let folder = root.parent().context("a root stands in a folder")?.to_owned();
+        let folder = root.parent().context("the crate's root file is in no folder")?.to_owned();
         let mut tree = Self { modules: Vec::new() };
         let tokens = tokens_of(root)?;
         tree.add("crate", None, root, &folder, false, tokens)?;

@@ -86,10 +86,10 @@ fn unpack(layout: &Path, root: &Path) -> Result<String> {
 fn blob_file(layout: &Path, descriptor: &Value) -> Result<PathBuf> {
     let digest = descriptor["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
     let file = layout.join("blobs/sha256").join(digest.context("a descriptor without a digest")?);
-    ensure!(Some(super::sha256(&file)?.as_str()) == digest, "{}: the digest does not fit", file.display());
+    ensure!(Some(super::sha256(&file)?.as_str()) == digest, "{}: the SHA-256 digest differs from the descriptor's", file.display());
     ensure!(
         Some(fs::metadata(&file)?.len()) == descriptor["size"].as_u64(),
-        "{}: the size does not fit",
+        "{}: the size differs from the descriptor's",
         file.display()
     );
     Ok(file)

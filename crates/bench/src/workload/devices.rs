@@ -48,7 +48,7 @@ fn claim_spec(ask: Ask) -> Value {
         Ask::One => json!({"name": "req-0", "exactly": exactly}),
         Ask::FirstAvailable => {
             let choice = |name: &str, count: u64| json!({"name": name, "deviceClassName": CLASS, "allocationMode": "ExactCount", "count": count});
-            // No node has a device for the first choice.
+            // The first choice asks for 100 devices, and no node has that many.
             json!({"name": "req-0", "firstAvailable": [choice("sub-0", 100), choice("sub-1", 1)]})
         }
         Ask::Tolerating => {

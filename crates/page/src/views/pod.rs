@@ -110,9 +110,9 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
         @if let Some(not_bound) = &decision.not_bound { p { "Then " (not_bound) } }
         @if let Outcome::Placed { .. } = decision.outcome {
             p.note {
-                @if sampled.is_hinted { "It was the next best node of the pod before it, which is equivalent." }
+                @if sampled.is_hinted { "The scheduler took the next node in the ranking of the previous pod, which is equivalent. It examined no other node." }
                 @else {
-                    "It looked at " (thousands(sampled.visited.max(sampled.feasible))) " of " (thousands(sampled.nodes))
+                    "The attempt looked at " (thousands(sampled.visited.max(sampled.feasible))) " of " (thousands(sampled.nodes))
                     " nodes, and " (thousands(sampled.feasible)) " of them fit."
                     @if sampled.has_earlier_answers { " Some answers were cached for equivalent pods." }
                 }

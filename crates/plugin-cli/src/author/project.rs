@@ -26,7 +26,7 @@ const LONG_TO_COMPILE: usize = 4 << 20;
 /// Which plugin a command is about.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Target {
-    /// A component file, or a plugin's folder, whose build/*.wasm is taken
+    /// A component file, or a plugin's folder (its build/*.wasm is used)
     #[arg(default_value = ".", value_name = "PLUGIN")]
     plugin: PathBuf,
 }
@@ -186,7 +186,7 @@ fn load_from(binary: Binary, title: &str, file: Option<&Path>) -> Result<Loaded>
     let engine = engine()?;
     let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();
     if !is_compiled && binary.bytes().len() > LONG_TO_COMPILE {
-        eprintln!("compiling {title}: 10 to 30 seconds, once for these bytes");
+        eprintln!("compiling {title}: this takes 10 to 30 seconds, because no compiled form of it is cached");
     }
     let factory = engine.load(&binary).map_err(|error| {
         let places = match &error {

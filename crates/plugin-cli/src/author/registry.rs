@@ -24,7 +24,7 @@ A reference names the registry, a repository and a tag: registry.example/team/zo
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
 pub struct Push {
-    /// A component file, or a plugin's folder, whose build/*.wasm is taken
+    /// A component file, or a plugin's folder (its build/*.wasm is used)
     #[arg(value_name = "PLUGIN")]
     plugin: PathBuf,
     /// The reference to push to: registry.example/team/zone:1.2

@@ -25,7 +25,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
     let (reader, writer) = io::pipe()?;
     let mut command = Command::new(script);
     command.current_dir(dir).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn().with_context(|| format!("starting {}", script.display()))?;
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", script.display()))?;
     // The command holds ends of the pipe. The pipe must end together with the script.
     drop(command);
     let mut output = Output::default();

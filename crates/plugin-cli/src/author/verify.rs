@@ -37,10 +37,10 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = SIGNATURES)]
 pub struct Verify {
-    /// A component file, a plugin's folder, whose build/*.wasm is taken, or a reference: registry.example/team/zone:1.2
+    /// A component file, a plugin's folder (its build/*.wasm is used), or a reference such as registry.example/team/zone:1.2
     #[arg(default_value = ".", value_name = "PLUGIN")]
     plugin: String,
-    /// A public key, PEM: the plugin must be signed with it, or with one of several
+    /// File of a public key in PEM. With several --key, one of the keys must have signed the plugin
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
     /// The plugin's arguments (`pluginConfig`) as JSON

@@ -82,8 +82,8 @@ fn events_are_free_of_kinds_that_built_ins_watch() {
         .check_reads("Mine", &that_hears_of(&["Node", "secrets.v1.", "herds.v1.example.com"]), None)
         .expect_err("not granted");
     let expected = "registers for events of herds.v1.example.com, secrets.v1. (`events-to-register` in its manifest), \
-                    which the built-in plugins do not watch: add a kind of example.com/v1, v1 to its grants.reads in \
-                    --plugin-config";
+                    which the built-in plugins do not watch: add a kind of each of these apiVersions to its grants.reads \
+                    in --plugin-config: example.com/v1, v1";
     assert_eq!(error.to_string(), expected);
     let granted = rules("plugins: [{name: Mine, grants: {reads: [example.com/v1/Herd]}}]\n").granted("Mine", None);
     granted.check_reads("Mine", &that_hears_of(&["herds.v1.example.com"]), None).expect("granted");

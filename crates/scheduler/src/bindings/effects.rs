@@ -128,8 +128,8 @@ struct Refusal {
     message: String,
 }
 
-/// The refused effects of one answer. A plugin may ask for the same effect a thousand times, so the first of each kind
-/// is reported with the number of all.
+/// The refused effects of one answer. A plugin may ask for the same effect a thousand times, so each kind of effect is
+/// reported once, with the first message and the number of refusals.
 #[derive(Default)]
 struct Refusals(BTreeMap<(PluginIdx, EffectKind), (String, u32)>);
 

@@ -84,7 +84,7 @@ async fn sample(duration: Duration) -> Result<Vec<u8>> {
         // lock that it needs.
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])
         .build()
-        .context("starting the profiler")?;
+        .context("cannot start the profiler")?;
     tokio::time::sleep(duration).await;
     spawn_blocking(move || encode(&guard)).await.context("writing the profile")?
 }

@@ -43,20 +43,20 @@ impl ApiCallMetrics {
             executed: add.counter(
                 Alpha,
                 "scheduler_async_api_call_execution_total",
-                "Status patches of pods and bindings that were sent.",
+                "Requests that were sent to patch the status of a pod or to bind a pod.",
                 &["call_type", "result"],
             ),
             duration: add.histogram(
                 Alpha,
                 "scheduler_async_api_call_execution_duration_seconds",
-                "How long the calls to the API server took: status patches and bindings.",
+                "How long requests to patch the status of a pod or to bind a pod took.",
                 &["call_type", "result"],
                 exponential_buckets(0.001, 2.0, 15).unwrap_or_default(),
             ),
             pending: add.gauge(
                 Alpha,
                 "scheduler_pending_async_api_calls",
-                "Status patches and bindings that wait for another request about their pod.",
+                "Requests to patch a status or to bind a pod that wait for another request about the same pod.",
                 &["call_type"],
             ),
         }

@@ -105,7 +105,7 @@ fn check(is_right: bool, what: &str, text: &str) -> Result<(), Refused> {
     }
     let shown = &text[..text.floor_char_boundary(SHOWN)];
     let rest = if shown.len() < text.len() { "..." } else { "" };
-    Err(Refused(format!("{what} that cannot be one: {shown:?}{rest}")))
+    Err(Refused(format!("{what} that is not valid: {shown:?}{rest}")))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn check_fault(behavior: Behavior, kind: FaultKind, words: &str) {
 
     let status = cluster.try_cycle(&mut *plugin, 3, Behavior::Normal).unwrap_err();
     assert_eq!(status.code, Code::UnschedulableAndUnresolvable);
-    assert!(status.message().contains(words) && status.message().ends_with(", and is being restarted"));
+    assert!(status.message().contains(words) && status.message().ends_with("; the plugin is being restarted"));
     assert_eq!(plugin.out_of_service(), Some(status));
     assert_eq!(factory.stats().resyncs(), 1, "it is filled elsewhere");
     assert_eq!(cluster.try_cycle(&mut *build(&factory), 4, Behavior::Normal).unwrap(), [3, 3, 3]);
@@ -207,7 +207,7 @@ fn calls_after_a_fault_are_no_faults() {
     let pod = Pod::default();
     let mut scores = Vec::new();
     let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
-    assert!(status.message().ends_with("a test trap, and is being restarted"), "{}", status.message());
+    assert!(status.message().ends_with("a test trap; the plugin is being restarted"), "{}", status.message());
     plugin.end_cycle(cluster.call(1, &pod).cycle);
     assert_eq!(factory.stats().faults(FaultKind::Trap), 1);
 }

@@ -37,7 +37,7 @@ impl SchedulerProcess {
             Program::KubeScheduler(file) => kube_scheduler(file, server, conditions)?,
         };
         let started = command.stdout(Stdio::null()).spawn();
-        Ok(Self(started.with_context(|| format!("starting {}", command.get_program().display()))?))
+        Ok(Self(started.with_context(|| format!("cannot start {}", command.get_program().display()))?))
     }
 
     pub(super) fn id(&self) -> String {
@@ -59,7 +59,7 @@ impl Drop for SchedulerProcess {
 
 fn berth(server: &RunningServer, scheduling: &Scheduling, conditions: &Conditions) -> Result<Command> {
     let config = scheduling.config.clone().map_or_else(|| write_config(server, conditions), Ok)?;
-    let mut command = Command::new(std::env::current_exe().context("where this program is")?);
+    let mut command = Command::new(std::env::current_exe().context("cannot find the file of this program")?);
     command.args(["run", "--leader-elect=false", "--log", "warn", "--scheduler-name", SCHEDULER_NAME]);
     command.arg("--kubeconfig").arg(server.kubeconfig()).arg("--config").arg(config);
     command.arg("--admin-socket").arg(server.admin_socket());

@@ -86,12 +86,12 @@ impl Server {
 }
 
 fn start_sandbox(kubeconfig: &Path) -> Result<Killed> {
-    let mut child = Command::new(std::env::current_exe().context("where this program is")?)
+    let mut child = Command::new(std::env::current_exe().context("cannot find the file of this program")?)
         .args(["sandbox", "--no-scheduler", "--log", "warn", "--kubeconfig"])
         .arg(kubeconfig)
         .stdout(Stdio::piped())
         .spawn()
-        .context("starting a sandbox")?;
+        .context("cannot start a sandbox")?;
     let output = child.stdout.take().context("the sandbox's output")?;
     let sandbox = Killed(child);
     for line in BufReader::new(output).lines() {

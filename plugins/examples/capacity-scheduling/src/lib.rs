@@ -115,7 +115,7 @@ impl PostFilter for CapacityScheduling {
             namespace: symbols.text(pod.namespace).to_owned(),
             name: pod.name.to_string(),
             uid: pod.uid.to_string(),
-            message: format!("{namespace} takes back what its quota guarantees"),
+            message: format!("namespace {namespace} needs the resources that its quota guarantees"),
         };
         let effects = best.pods.iter().filter_map(|idx| pods.get(*idx)).map(evict).collect();
         Ok(PostFilterOutcome { status: Status::success(), nominate: Some(Some(best.node)), effects })

@@ -77,7 +77,7 @@ fn a_binary_that_failed_is_not_tried_again() {
     }
     let mut after = restarted(&before, &[("Mine", "b"), ("NodeName", "b")], before.now);
     assert_eq!(after.serves("NodeName"), "native");
-    let because = "plugin \"Mine\" is refused: Mine.wasm in /plugins gave way: 2 faults on probation; the last was: \
+    let because = "plugin \"Mine\" is refused: Mine.wasm in /plugins was withdrawn: 2 faults on probation; the last was: \
                    trapped in filter";
     assert_eq!(after.serves("Mine"), because);
     assert_eq!(after.status("Mine").refused_digest, Some(digest("b")));

@@ -32,7 +32,7 @@ fn a_denied_binary_without_one_before_leaves_nobody() {
     assert_eq!(bench.status("Mine").state, PluginState::Quarantined);
     bench.notices.clear();
     assert_eq!(bench.change("Mine", DENIED), ["Mine"]);
-    let because = "plugin \"Mine\" is refused: Mine.wasm in /plugins gave way: its digest is denied (deniedDigests)";
+    let because = "plugin \"Mine\" is refused: Mine.wasm in /plugins was withdrawn: its digest is denied (deniedDigests)";
     assert_eq!(bench.serves("Mine"), because);
     assert!(
         matches!(bench.notices.as_slice(), [PluginNoticeKind::Refused { .. }, PluginNoticeKind::NotServed { .. }]),
@@ -118,7 +118,7 @@ fn what_is_told_of_a_plugin_is_true_now() {
     assert_eq!(reason(&bench).as_deref(), Some("the file is not a WebAssembly file"));
     bench.put("Mine", "b");
     bench.roll_back("Mine").expect("there is one before");
-    assert_eq!(reason(&bench).as_deref(), Some("the file gave way: rolled back by an operator"));
+    assert_eq!(reason(&bench).as_deref(), Some("the file was withdrawn: rolled back by an operator"));
 }
 
 #[test]

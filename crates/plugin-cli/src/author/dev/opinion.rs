@@ -30,7 +30,7 @@ impl StatusWatcher {
     /// # Errors
     /// There is no runtime for requests.
     pub(super) fn new(socket: PathBuf, plugin: String, digest: String) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build().context("starting tokio")?;
+        let runtime = Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
         Ok(Self { runtime, socket, plugin, digest, since: Instant::now(), told: None })
     }
 
@@ -66,7 +66,7 @@ fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     let name = &report.name;
     if report.refused_digest.as_deref() == Some(digest) {
         let reason = report.reason.as_deref().unwrap_or("no reason given");
-        if let Some(reason) = reason.strip_prefix("the file gave way: ") {
+        if let Some(reason) = reason.strip_prefix("the file was withdrawn: ") {
             return Some(format!("the scheduler rolled {name} back to the previous binary: {reason}"));
         }
         return Some(format!("the scheduler refused {name}: {reason}"));
@@ -128,7 +128,7 @@ mod tests {
         let refused = PluginReport {
             digest: "4567".to_owned(),
             refused_digest: Some(DIGEST.to_owned()),
-            reason: Some("the file gave way: 2 faults".to_owned()),
+            reason: Some("the file was withdrawn: 2 faults".to_owned()),
             ..serving()
         };
         assert_eq!(say(&refused), "the scheduler rolled Zone back to the previous binary: 2 faults");
