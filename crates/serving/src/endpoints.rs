@@ -22,7 +22,7 @@ use crate::{
 
 pub mod about;
 pub mod debug;
-mod pprof;
+pub mod pprof;
 mod probes;
 pub mod resources;
 

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
+use berth_serving::endpoints::pprof::Profile;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
-use pprof::protos::Message as _;
+use prost::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::{Value, json};
@@ -342,13 +343,13 @@ async fn at_verbosity_10_every_score_of_every_node_is_logged() {
 }
 
 /// A CPU profile of one second.
-async fn cpu_profile(bench: &Bench) -> pprof::protos::Profile {
+async fn cpu_profile(bench: &Bench) -> Profile {
     let request = http::Request::get("/debug/pprof/profile?seconds=1").body(kube::client::Body::empty());
     let answer = bench.client(bench.certificate()).send(request.expect("a request")).await.expect("ada may");
     let gzip = answer.into_body().collect().await.expect("a body").to_bytes();
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(&gzip[..]).read_to_end(&mut bytes).expect("gzip");
-    pprof::protos::Profile::decode(&bytes[..]).expect("a profile")
+    Profile::decode(&bytes[..]).expect("a profile")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -373,7 +374,7 @@ async fn a_profile_is_what_pprof_reads() {
         }
     };
     let text = |index: i64| profile.string_table[usize::try_from(index).expect("an index")].as_str();
-    let types: Vec<_> = profile.sample_type.iter().map(|it| (text(it.ty), text(it.unit))).collect();
+    let types: Vec<_> = profile.sample_type.iter().map(|it| (text(it.r#type), text(it.unit))).collect();
     assert_eq!(types, [("samples", "count"), ("cpu", "nanoseconds")]);
     assert!(profile.duration_nanos >= 1_000_000_000, "{}", profile.duration_nanos);
     assert!(!profile.sample.is_empty() && profile.sample.iter().all(|sample| !sample.location_id.is_empty()));

@@ -4,6 +4,8 @@
 //! A profile samples the stacks of all running threads 100 times a second, by a signal. Plugins that run as components
 //! appear as addresses. The other profiles of a Go program have no counterpart here.
 
+mod profile;
+
 use std::{io::Write as _, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
@@ -15,8 +17,11 @@ use axum::{
     routing::get,
 };
 use flate2::{Compression, write::GzEncoder};
-use pprof::{ProfilerGuard, ProfilerGuardBuilder, protos::Message as _};
+use pprof::{ProfilerGuard, ProfilerGuardBuilder};
+use prost::Message as _;
 use tokio::{sync::Mutex, task::spawn_blocking};
+
+pub use self::profile::Profile;
 
 const HERTZ: i32 = 100;
 
@@ -86,11 +91,11 @@ async fn sample(duration: Duration) -> Result<Vec<u8>> {
         .build()
         .context("cannot start the profiler")?;
     tokio::time::sleep(duration).await;
-    spawn_blocking(move || encode(&guard)).await.context("writing the profile")?
+    spawn_blocking(move || encode(&guard)).await.context("the task that writes the profile failed")?
 }
 
 fn encode(guard: &ProfilerGuard<'_>) -> Result<Vec<u8>> {
-    let profile = guard.report().build().context("collecting samples")?.pprof().context("writing the profile")?;
+    let profile = Profile::from(&guard.report().build().context("cannot collect the samples")?);
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(&profile.encode_to_vec())?;
     Ok(gzip.finish()?)
