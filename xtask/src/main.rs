@@ -12,6 +12,7 @@ mod release;
 mod reproducible;
 mod sbom;
 mod sdk_bench;
+mod site;
 mod test_run;
 
 use std::{
@@ -70,6 +71,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    processor time for each pod, by a release build. The tools must be there: `languages` installs them
   manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
                    again; the alerts with promtool. Says so if kubectl, Python or promtool is missing
+  site --out DIR [--version NAME]
+                   the guide as a website: DIR gets a folder for this version, and keeps those of others; checks all links. Installs
+                   mdBook, some minutes, the first time
   setup            add the wasm target that the plugins need
 ";
 
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         "languages" => languages::languages(rest),
         "sdk-bench" => sdk_bench::sdk_bench(rest),
         "manifests" => manifests::manifests(),
+        "site" => site::site(rest),
         "setup" => setup(),
         "help" | "-h" | "--help" => {
             eprint!("{HELP}");
