@@ -1,10 +1,11 @@
 //! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, it takes the flags of
 //! kube-scheduler and serves `default-scheduler` under kube-scheduler's Lease.
 //!
-//! `crate::flags` lists the flags and reads them. This module turns them into the options of `berth run`.
+//! The crate `kube-flags` lists the flags and reads them. This module turns them into the options of `berth run`.
 
 #[cfg(test)]
 mod manifests;
+mod metrics;
 
 use std::{
     ffi::OsString,
@@ -195,7 +196,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         plugins,
         audit_log: path("audit-log"),
         metrics_address,
-        disabled_metrics: given.texts("disabled-metrics").into_iter().map(str::to_owned).collect(),
+        metrics: metrics::read(given)?,
         page: None,
         more_routes: axum::Router::new(),
         what_if: None,

@@ -61,7 +61,6 @@ use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
 use Role::{Refused, Serving, Used, WithoutConfig, WithoutEffect};
 
 const PROGRAM: &str = "kube-scheduler";
-const METRICS: &str = "metrics are shown with all values of their labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
 const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
@@ -216,8 +215,8 @@ pub const FLAGS: &[Flag] = &[
     flag("emulated-version", List, Used),
     flag("feature-gates", List, Used),
     flag("min-compatibility-version", List, Used),
-    flag("allow-metric-labels", Repeated, WithoutEffect(METRICS)),
-    flag("allow-metric-labels-manifest", Text, WithoutEffect(METRICS)),
+    flag("allow-metric-labels", Repeated, Used),
+    flag("allow-metric-labels-manifest", Text, Used),
     flag("disabled-metrics", List, Used),
     flag("show-hidden-metrics-for-version", Text, WithoutEffect("no metric is hidden")),
     flag("log-flush-frequency", Duration, WithoutEffect(ONE_STREAM)),

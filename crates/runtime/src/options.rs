@@ -7,6 +7,7 @@ use berth_config::feature_gates::Gates;
 use berth_page::WhatIfService;
 use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
+use berth_telemetry::metrics::MetricsOptions;
 
 /// The default memory for kept decisions, in MiB.
 pub const KEPT_DECISIONS_MIB: u32 = 8;
@@ -22,8 +23,8 @@ pub struct Options {
     pub audit_log: Option<PathBuf>,
     /// `--metrics-address`: probes and metrics over plain HTTP.
     pub metrics_address: Option<SocketAddr>,
-    /// `--disabled-metrics`: full names of metrics that are not shown.
-    pub disabled_metrics: Vec<String>,
+    /// The metrics and labels that are shown.
+    pub metrics: MetricsOptions,
     /// `--admin-socket`; `None` stands for the default path.
     pub admin_socket: Option<PathBuf>,
     /// `--kept-decisions-mib`: the memory for decisions that are kept for explanations; 0 keeps none.

@@ -81,7 +81,7 @@ impl Draft {
     pub fn plan(self, scheduling: &Options) -> Result<Plan> {
         let Self { source, mut plugins, front, faults } = self;
         front.metrics.decides_as(&scheduling.gates);
-        front.metrics.disable(scheduling.disabled_metrics.iter().cloned());
+        front.metrics.show_by(scheduling.metrics.clone());
         plugins.inventory.decide_as(scheduling.gates.features());
         let settings = source.read(&plugins.inventory)?;
         for useless in plugins.inventory.useless_names(&settings) {

@@ -2,6 +2,7 @@
 //!
 //! The scheduling thread writes its figures between cycles. The endpoint only renders them.
 
+mod allowed_labels;
 mod api_calls;
 mod binding_conditions;
 mod informers;
@@ -23,6 +24,7 @@ use berth_framework::{PluginVersion, Profile, TimeReport};
 use prometheus::{CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, proto::MetricFamily};
 
 pub use self::{
+    allowed_labels::{AllowedLabels, InvalidKey},
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     informers::InformerMetrics,
     scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
@@ -91,8 +93,8 @@ pub struct Metrics {
     process: ProcessMetrics,
     /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
-    /// The full names of metrics that are not shown (`--disabled-metrics`).
-    disabled: Mutex<BTreeSet<String>>,
+    /// What the command line says about what is shown.
+    options: Mutex<MetricsOptions>,
     /// The refused effects by plugin and kind. A metric cannot list its labels.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// The namespaces with a label of their own.
@@ -100,6 +102,15 @@ pub struct Metrics {
     /// The labels of the serving binaries, by profile and plugin. The previous labels are removed when new ones are
     /// set.
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
+}
+
+/// What the command line says about the metrics that are shown.
+#[derive(Clone, Debug, Default)]
+pub struct MetricsOptions {
+    /// `--disabled-metrics`: full names of metrics that are not shown.
+    pub disabled: BTreeSet<String>,
+    /// `--allow-metric-labels`: the values that labels may have.
+    pub allowed_labels: AllowedLabels,
 }
 
 impl Default for Metrics {
@@ -294,7 +305,7 @@ impl Metrics {
             slis: Slis::new(),
             process: ProcessMetrics::new(&mut add),
             release: Mutex::default(),
-            disabled: Mutex::default(),
+            options: Mutex::default(),
             refused: Mutex::default(),
             spent_namespaces: Mutex::default(),
             serving: Mutex::default(),
@@ -310,14 +321,15 @@ impl Metrics {
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         let release = *self.release.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shown = releases::shown_in(release, self.registry.gather());
-        let disabled = self.disabled.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.retain(|family| !disabled.contains(family.name()));
+        let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.retain(|family| !options.disabled.contains(family.name()));
+        shown.iter_mut().for_each(|family| options.allowed_labels.apply(family));
         render(shown)
     }
 
-    /// Leaves the metrics with these full names out of what is shown.
-    pub fn disable(&self, names: impl IntoIterator<Item = String>) {
-        self.disabled.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    /// Shows metrics by these options from now on.
+    pub fn show_by(&self, options: MetricsOptions) {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
     }
 
     /// The content of `/metrics/slis` (KEP-3466).

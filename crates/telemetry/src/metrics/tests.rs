@@ -161,9 +161,29 @@ fn a_disabled_metric_is_not_shown() {
     let before = metrics.render();
     let name =
         before.lines().find_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).expect("a metric").to_owned();
-    metrics.disable([name.clone(), "no_such_metric".to_owned()]);
+    let disabled = BTreeSet::from([name.clone(), "no_such_metric".to_owned()]);
+    metrics.show_by(MetricsOptions { disabled, ..MetricsOptions::default() });
     let after = metrics.render();
     assert!(!after.contains(&name) && after.lines().count() > 10, "{name}: {after}");
+}
+
+#[test]
+fn a_value_that_is_not_allowed_is_shown_as_unexpected() {
+    let metrics = Metrics::default();
+    for lease in ["berth", "second", "third"] {
+        metrics.set_leader(lease, true);
+    }
+    let mut allowed_labels = AllowedLabels::default();
+    allowed_labels.allow("leader_election_master_status,name", "berth,other").expect("a metric and a label");
+    allowed_labels.allow("scheduler_plugin_execution_duration_seconds,plugin", "NodeName").expect("both");
+    metrics.show_by(MetricsOptions { allowed_labels, ..MetricsOptions::default() });
+    let text = metrics.render();
+    let shown: Vec<&str> = text.lines().filter(|line| line.starts_with("leader_election_master_status")).collect();
+    let expected =
+        ["leader_election_master_status{name=\"berth\"} 1", "leader_election_master_status{name=\"unexpected\"} 2"];
+    assert_eq!(shown, expected);
+    let key = |key: &str| AllowedLabels::default().allow(key, "a");
+    assert_eq!([key("metric"), key("metric,"), key("1,label"), key("a,b,c")], [Err(InvalidKey); 4]);
 }
 
 /// The tables of the guide name a metric in the first column, without `scheduler_` in the first table.
