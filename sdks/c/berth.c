@@ -1,4 +1,4 @@
-/* The SDK: exports of the contract answered by `berth_plugin`, from the replica in table.c. */
+/* The exports of the contract. They call `berth_plugin` with data of the replica in table.c. */
 #include "berth.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include "table.h"
 
-/* Cycles that are open, a few at a time, with the pods that their dry runs have named. */
+/* The open cycles, of which there are few. Each has its pod and the pods that its dry runs have named. */
 struct cycle {
   uint64_t id;
   berth_pod pod;
@@ -36,7 +36,7 @@ static void forget_tried(struct cycle *cycle, size_t keep) {
 }
 #endif
 
-/* Memory of one call. */
+/* A piece of memory that is freed when the plugin is called again. */
 struct chunk {
   struct chunk *next;
 };
@@ -109,7 +109,7 @@ void berth_set_status(berth_scheduler_types_status_t *status, berth_verdict verd
 
 berth_verdict berth_fail(const char *reason) { return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_ERROR, reason}; }
 
-/* What a call logs as an error before it traps is the reason of the fault. */
+/* The last error that a call logs before it traps is the reason of the fault. */
 void berth_panic_at(const char *message, const char *file, unsigned line) {
   berth_log(BERTH_SCHEDULER_HOST_LEVEL_ERROR, berth_concat(message, ", at ", file, ":", berth_decimal(line), NULL));
   __builtin_trap();
@@ -146,17 +146,18 @@ static void require(bool is_there, const char *interface, const char *member) {
   if (!is_there) refuse(berth_concat("plugin.wit exports ", interface, ", and berth_plugin has no .", member, NULL));
 }
 
-/* Whether it points to text that can be a key, a resource or a kind. */
+/* Whether `text` points to a valid key, resource or kind. */
 static bool is_name(const char *text) {
   const char *end_of_memory = (const char *)(__builtin_wasm_memory_size(0) << 16), *c = text;
   while (c < end_of_memory && *c > ' ' && *c <= '~') c++;
   return c > text && c < end_of_memory && !*c;
 }
 
-/* The most columns that the scheduler takes. It takes fewer events and kinds. */
+/* The maximum number of columns that the scheduler accepts. It accepts fewer events and kinds. */
 enum { MOST_ENTRIES = 256 };
 
-/* A list without its end goes on with what lies behind it. lists.py finds such lists where the source shows their entries. */
+/* If the end of a list is missing, the list continues into the memory after it. lists.py finds such lists if the source shows
+ * their entries. */
 static void check_entry(size_t n, bool is_entry, const char *member, const char *end) {
   if (is_entry && n < MOST_ENTRIES) return;
   refuse(berth_concat(member, " is not ended by ", end, ", or has an incomplete entry", NULL));
@@ -184,7 +185,7 @@ static size_t n_events(const struct berth_cluster_event *events) {
   return n;
 }
 
-/* Each interface that plugin.wit exports has somebody to answer it. */
+/* Checks that the plugin has the functions of each interface that plugin.wit exports. */
 static void check_members(void) {
   require(berth_plugin.name && berth_plugin.version, "lifecycle", "name or no .version");
 #ifdef BERTH_EXPORTS_PRE_ENQUEUE
@@ -320,7 +321,7 @@ void exports_berth_scheduler_cycle_end(uint64_t id) {
 }
 #endif
 
-/* The pod of the cycle; without one, `status` says so. */
+/* The pod of the cycle. If the cycle is not open, the result is NULL and `status` is an error. */
 const berth_pod *berth_enter(uint64_t cycle, berth_scheduler_types_status_t *status) {
   berth_forget();
   const berth_pod *pod = berth_pod_of(cycle);
@@ -376,7 +377,7 @@ static bool is_same(const berth_scheduler_types_status_t *status, berth_verdict 
   return status->reasons.ptr->len == length && !memcmp(status->reasons.ptr->ptr, verdict.reason, length);
 }
 
-/* The group of nodes with this verdict, found or made. */
+/* The group of nodes with this verdict. A missing group is added. */
 static exports_berth_scheduler_filter_rejected_nodes_t *group(exports_berth_scheduler_filter_list_rejected_nodes_t *groups,
                                                            berth_verdict verdict, size_t n_words) {
   for (size_t i = 0; i < groups->len; i++) {
@@ -409,7 +410,7 @@ bool exports_berth_scheduler_filter_node_to_status(uint64_t cycle, berth_schedul
   return pod != NULL;
 }
 
-/* The first pods of the cycle's previous dry run, then more, which are taken over. */
+/* Sets the pods of a dry run: the first `keep` pods of the cycle's previous dry run, then `more`, which the cycle then owns. */
 static void try_pods(struct cycle *cycle, size_t keep, exports_berth_scheduler_filter_list_pod_t *more) {
   forget_tried(cycle, keep);
   cycle->tried = berth_table_resize(cycle->tried, (cycle->n_tried + more->len) * sizeof *cycle->tried);

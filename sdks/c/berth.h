@@ -1,17 +1,19 @@
-/* Write a Berth plugin in C: define `berth_plugin`, and build with build.sh.
+/* The SDK for Berth plugins in C. A plugin defines `berth_plugin` and is built with build.sh.
  *
  * The SDK keeps a replica of the node table and the pods of open scheduling cycles. A plugin answers for one node at a
- * time (`filter`, `score`) or for all at once (`filter_nodes`, `score_nodes`); why a node was rejected, and what a dry
- * run asks, is always answered by `filter`.
+ * time (`filter`, `score`) or for all nodes in one call (`filter_nodes`, `score_nodes`). `filter` is also called to
+ * explain why a node was rejected, and in dry runs.
  *
- * Strings in the scheduler's tables are symbols: small integers, equal when the strings are. `berth_text` gives the
- * string of a symbol, `berth_symbol` the symbol of a string. Both hold during a call: copy a string that you keep.
+ * Strings in the scheduler's tables are symbols. Symbols are small integers. They are equal if their strings are equal.
+ * `berth_text` returns the string of a symbol, `berth_symbol` returns the symbol of a string. Both results are valid until
+ * the call ends: copy a string that you keep.
  *
- * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts it and starts a fresh
- * instance, and a plugin that keeps faulting is rolled back or quarantined. Answer berth_fail to fail one attempt and go on.
+ * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts the fault and starts a
+ * fresh instance, and a plugin that keeps faulting is rolled back or quarantined. Return berth_fail to fail one attempt
+ * without a fault.
  *
- * What is printed to stdout or stderr goes to the scheduler's log, line by line: at level info, and at level error. A plugin that
- * uses clocks, files or the environment does not build. `rand` builds, and gives the same numbers in every instance. */
+ * Lines that the plugin prints go to the scheduler's log: stdout at level info, stderr at level error. A plugin that uses
+ * clocks, files or the environment does not build. `rand` returns the same numbers in every instance. */
 #ifndef BERTH_H
 #define BERTH_H
 
@@ -19,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What wit-bindgen wrote for the contract; its comments are the contract's manual. */
+/* The bindings that wit-bindgen generated. Their comments document the contract. */
 #include "plugin.h"
 
 #ifdef __cplusplus
@@ -43,7 +45,7 @@ enum {
   BERTH_PODS = 4,
 };
 
-/* The parts of the node table that a plugin can ask for. */
+/* The columns of the node table. */
 enum {
   BERTH_COLUMN_NAME = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_NAME,
   BERTH_COLUMN_UNSCHEDULABLE = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_UNSCHEDULABLE,
@@ -58,44 +60,46 @@ enum {
   BERTH_COLUMN_DECLARED_FEATURES = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_DECLARED_FEATURES,
 };
 
-/* What a plugin says about a pod on a node. */
+/* The answer of a plugin about a pod, or about a node for the pod. */
 typedef struct berth_verdict {
   berth_scheduler_types_code_t code;
-  /* What users read; NULL where the node passes. Must live until the plugin is called again. */
+  /* The reason for users; NULL if the node passes. It must live until the plugin is called again. */
   const char *reason;
 } berth_verdict;
 
-/* The node can run the pod. */
+/* Accepts the pod or the node. */
 berth_verdict berth_pass(void);
-/* It cannot; evicting pods may help. */
+/* Rejects the pod or the node. The eviction of pods may help. */
 berth_verdict berth_reject(const char *reason);
-/* It cannot, whatever is evicted. */
+/* Rejects the pod or the node. The eviction of pods cannot help. */
 berth_verdict berth_reject_unresolvable(const char *reason);
 
-/* Not until something outside the scheduler happens; that event skips the pod's backoff. */
+/* Rejects the pod until an event outside the scheduler. After that event, the pod skips its backoff. */
 berth_verdict berth_pending(const char *reason);
-/* Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
- * `berth_plugin_errors_total` and is not a fault. */
+/* Fails the attempt with this reason. The attempt is repeated after a backoff. The error counts in
+ * `berth_plugin_errors_total`. It is not a fault, in contrast to a trap. */
 berth_verdict berth_fail(const char *reason);
-/* pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod. */
+/* Says that the plugin has nothing to do for this pod. pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind may
+ * return it. */
 berth_verdict berth_skip(void);
 
-/* For what must not happen: ends the call as a fault. The fault's reason is this message with the file and the line. */
+/* Ends the call as a fault. The fault's reason is this message with the file and the line. */
 #define berth_panic(message) berth_panic_at(message, __FILE_NAME__, __LINE__)
 __attribute__((noreturn)) void berth_panic_at(const char *message, const char *file, unsigned line);
 
-/* What a plugin wants done. Calls below add to it; the operator must grant each sort. */
+/* Actions that a plugin asks the scheduler to carry out. The functions below add effects. The operator must grant each kind
+ * of effect. */
 struct berth_effects {
   berth_scheduler_types_effect_t *items;
   size_t n;
 };
 
-/* An object: `v1/ConfigMap`; the namespace is "" for kinds without one. */
+/* The name of an object. The kind is written `v1/ConfigMap`. The namespace is "" for kinds without namespaces. */
 struct berth_reference {
   const char *kind, *namespace, *name;
 };
 
-/* Why no node passed. */
+/* The reasons why no node passed. */
 struct berth_failure {
   struct berth_rejection {
     berth_verdict verdict;
@@ -103,10 +107,10 @@ struct berth_failure {
     size_t n_nodes;
   } *rejections;
   size_t n_rejections;
-  /* The verdict on all other nodes, when pre_filter turned them or the pod down. */
+  /* The rejection of all other nodes, if pre_filter rejected them or the pod. */
   bool has_absent;
   berth_verdict absent;
-  /* Pods that hold a nomination. */
+  /* The pods that are nominated to nodes. */
   struct berth_nomination {
     berth_row node;
     const berth_pod *pod;
@@ -114,20 +118,20 @@ struct berth_failure {
   size_t n_nominations;
 };
 
-/* What post_filter has come to, if it passes. */
+/* The result of a successful post_filter. */
 struct berth_outcome {
-  /* Nominate `node`, or clear the pod's nomination, or neither. */
+  /* `nominates` nominates `node` for the pod. `clears` removes the pod's nomination. */
   bool nominates, clears;
   berth_row node;
   struct berth_effects effects;
 };
 
-/* What an event happened to, before and after; NULL where it does not exist. Everything is NULL for an object of a kind that
- * `objects` does not name. */
+/* The object of an event, before and after the event. A version that does not exist is NULL. All fields are NULL for an
+ * object of a kind that `objects` does not name. */
 struct berth_subject {
   const berth_pod *old_pod, *new_pod;
   const berth_node *old_node, *new_node;
-  /* An object of another kind, and its JSON. */
+  /* An object of another kind, and its JSON before and after the event. */
   struct berth_reference object;
   const char *old_json, *new_json;
 };
@@ -136,29 +140,31 @@ struct berth_object_kind {
   const char *api_version, *kind;
 };
 
-/* An event: a resource (`Pod`, `Node`, `<plural>.<version>.<group>`, `*`) and BERTH_SCHEDULER_TYPES_ACTIONS_*. */
+/* A change in the cluster. The resource is `Pod`, `Node`, `PersistentVolumeClaim`, `<plural>.<version>.<group>` or `*`. The
+ * actions are flags of BERTH_SCHEDULER_TYPES_ACTIONS_*. */
 struct berth_cluster_event {
   const char *resource;
   uint16_t actions;
 };
 
 #define BERTH_ANY_ACTION 0x1FFF
-/* Every update: the only one that kinds besides pods and nodes have. */
+/* All update actions. It is the only update action for kinds other than pods and nodes. */
 #define BERTH_UPDATE (BERTH_ANY_ACTION & ~(BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_DELETE))
 
-/* How far answers about a pod reach: `reuse` in the contract has the whole of it. */
+/* The data on which the answers for a pod depend. The interface `reuse` of the contract documents the details. */
 struct berth_reach {
   enum {
-    /* They follow from anything. */
+    /* The answers may depend on any data. A plugin without `reach` always counts as this. */
     BERTH_REACH_CLUSTER,
-    /* From such a pod, from the node's own row, and from what `version` stands for; those about the pod alone from the pod and
-     * the version. */
+    /* The answers depend only on the pod without its names, on the node's own columns, and on the data that `version`
+     * stands for. The answers of pre_filter, pre_score and bind depend only on the pod and the version. */
     BERTH_REACH_ROW,
-    /* The plugin has nothing to do with such pods: every node passes and scores 0. */
+    /* The plugin has nothing to do for the pod: every node passes and scores 0. */
     BERTH_REACH_NOTHING,
-    /* Nor do such pods on nodes make a difference: berth_pods may lack them. */
+    /* BERTH_REACH_NOTHING for a pod that changes no answer when it is on a node either: berth_pods may lack the pod. */
     BERTH_REACH_NOTHING_ANYWHERE,
-    /* As BERTH_REACH_NOTHING, until a pod comes to a node with which the plugin may have something to do. */
+    /* BERTH_REACH_NOTHING until a pod is placed on a node or nominated to a node, and `reach` has returned none of these
+     * three values for such a pod. */
     BERTH_REACH_NOTHING_YET,
   } kind;
   uint64_t version;
@@ -167,113 +173,127 @@ struct berth_reach {
 #define BERTH_ERROR_SIZE 512
 
 struct berth_plugin {
-  /* The name that profiles use. It must equal the file's name without `.wasm`. */
+  /* The plugin's name in profiles. It must equal the file's name without `.wasm`. */
   const char *name;
-  /* For people. */
+  /* The version is shown to users. The scheduler does not compare versions. */
   const char *version;
-  /* Some of BERTH_COLUMN_*. */
+  /* The parts of the node table that the plugin reads: flags of BERTH_COLUMN_*. */
   uint32_t columns;
-  /* Instead of BERTH_COLUMN_LABELS: only these labels, ended by NULL. */
+  /* The keys of single labels that the plugin reads, ended by NULL. BERTH_COLUMN_LABELS requests all labels instead. */
   const char *const *label_keys;
-  /* These annotations, ended by NULL. */
+  /* The keys of the annotations that the plugin reads, ended by NULL. */
   const char *const *annotation_keys;
-  /* Nodes have their pods, and berth_pods all of them. */
+  /* Requests the pods on nodes: berth_node_pods and berth_pods. */
   bool pods;
-  /* Pending pods have their whole `json`. */
+  /* Requests the whole JSON of pending pods. */
   bool pod_json;
-  /* Kinds to keep, whole, ended by an empty one; the operator must grant each. */
+  /* The kinds of which the plugin reads the whole objects, ended by {0}. The operator must grant each kind. */
   const struct berth_object_kind *objects;
-  /* Events that may make a pod schedulable which this plugin rejected, ended by an empty one. NULL: any may. */
+  /* The events that may make a pod schedulable after this plugin rejected it, ended by {0}. NULL stands for any event. */
   const struct berth_cluster_event *events_to_register;
 
-  /* `args` is the profile's pluginConfig as JSON, `null` when there is none; see berth_json_*. Writes why they are
-   * refused to `error` and returns false, or returns true. Optional. */
+  /* Optional. Gets the args in the profile's pluginConfig as JSON, or `null` if the profile has none. See berth_json_*. To
+   * refuse the args, write the reason to `error` and return false. */
   bool (*configure)(const char *args, char error[BERTH_ERROR_SIZE]);
 
-  /* Optional. A pod came to a node, or is about to: it is being bound. Told about each pod once, before anything is asked
-   * about the cluster that has it. */
+  /* Optional. It is called once for each pod that is on the node or is being bound to it. It is called before any other
+   * function sees the cluster with this pod. */
   void (*pod_placed)(const berth_pod *pod, berth_row node);
-  /* Optional. It left. A pod that changed is removed, as it was, and placed. So counts that follow both are up to date at
-   * every call. */
+  /* Optional. It is called for each pod that left its node. If a pod changed, pod_removed gets the old pod, then pod_placed
+   * gets the new one. Counts that both functions maintain are up to date at every other call. */
   void (*pod_removed)(const berth_pod *pod, berth_row node);
 
-  /* Can this node run the pod? */
+  /* Passes if the node can run the pod. */
   berth_verdict (*filter)(const berth_pod *pod, berth_row node);
-  /* How good is this node for the pod? 0 to 100, or anything if there is `normalize`. */
+  /* Returns 0 to 100, or any number if the plugin has `normalize`. */
   int64_t (*score)(const berth_pod *pod, berth_row node);
-  /* Brings the scores of all nodes that passed into 0 to 100. */
+  /* Changes the scores of all nodes that passed to the range from 0 to 100, in place. */
   void (*normalize)(const berth_pod *pod, int64_t *scores, size_t n_scores);
 
-  /* Optional: `filter` for all nodes at once. Bit `i % 64` of word `i / 64` is row `i`: clear what does not pass. */
+  /* Optional. Filters all nodes in one call. Bit `i % 64` of word `i / 64` stands for row `i`: clear the bits of nodes that do
+   * not pass. */
   void (*filter_nodes)(const berth_pod *pod, uint64_t *candidates, size_t n_words);
-  /* Optional: `score` for all nodes at once, one score for each of `nodes`. */
+  /* Optional. Scores all nodes in one call: sets one score for each node, in the order of `nodes`. */
   void (*score_nodes)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes, int64_t *scores);
 
-  /* The other extension points. A verdict that passes is yes. plugin.wit must export the interface of each: pre-enqueue,
+  /* The functions of the other extension points. plugin.wit must export the interface of each function: pre-enqueue,
    * queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind,
    * queueing-hint, sign, reuse, state. */
+
+  /* Passes if the pod may enter activeQ. */
   berth_verdict (*pre_enqueue)(const berth_pod *pod);
-  /* Smaller comes first; `queued_at` is milliseconds since 1970. */
+  /* Sets the pod's sort key. The pod with the smallest key comes first. `queued_at` is in milliseconds since 1970. */
   void (*sort_key)(const berth_pod *pod, int64_t queued_at, int64_t key[2]);
-  /* `nodes` may be set to the names that are left, ended by NULL. */
+  /* It is called once for the pod, before `filter`. It may set `nodes` to the names of the only nodes to consider, ended by
+   * NULL. After berth_skip, `filter` is not called. */
   berth_verdict (*pre_filter)(const berth_pod *pod, const char *const **nodes);
-  /* See berth_dry_run and berth_ask_extenders. */
+  /* It is called if no node passed. It sets `outcome`, or returns a rejection, after which the next plugin is called. See
+   * berth_dry_run and berth_ask_extenders. */
   berth_verdict (*post_filter)(const berth_pod *pod, const struct berth_failure *failure, struct berth_outcome *outcome);
+  /* It is called once for the pod, before `score`. After berth_skip, `score` is not called. */
   berth_verdict (*pre_score)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes);
+  /* Passes if the node still has the resources for the pod. */
   berth_verdict (*reserve)(const berth_pod *pod, berth_row node);
+  /* Releases the reservation. It must do nothing if there is no reservation. */
   void (*unreserve)(const berth_pod *pod, berth_row node);
-  /* `milliseconds` may be set: hold the pod for at most so long. */
+  /* Passes if the pod may be bound. `milliseconds` is the maximum time for which permit holds the pod; 0 does not hold it. */
   berth_verdict (*permit)(const berth_pod *pod, berth_row node, uint64_t *milliseconds, struct berth_effects *effects);
-  /* Whether pre_bind will have something to do; skip if not. `allow_parallel` may be set: it may run side by side with that
-   * of the plugins next to it. */
+  /* Says whether pre_bind will have something to do. It is asked before the wait at permit. It returns berth_skip if pre_bind
+   * has nothing to do. Otherwise `allow_parallel` says whether pre_bind may run in parallel with the pre_bind of the plugins
+   * next to this one. A plugin that has pre_bind without this function always counts as having something to do. */
   berth_verdict (*pre_bind_pre_flight)(const berth_pod *pod, berth_row node, bool *allow_parallel);
+  /* Adds effects, or returns berth_skip if it has nothing to do. */
   berth_verdict (*pre_bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
+  /* Adds effects, or returns berth_skip to leave the pod to the next Bind plugin. */
   berth_verdict (*bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
+  /* It is called after the pod was bound. */
   void (*post_bind)(const berth_pod *pod, berth_row node);
-  /* Whether to try the pod again. */
+  /* Returns true to retry the pod that the plugin rejected. The subject is the object of the event. */
   bool (*queueing_hint)(const berth_pod *pod, const char *resource, uint16_t actions, const struct berth_subject *subject);
-  /* What pods with the same answers share, or NULL. */
+  /* Returns the same string for all pods that get the same answers, or NULL. */
   const char *(*sign)(const berth_pod *pod);
-  /* What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. See
-   * struct berth_reach. Without it, it asks about each pod. */
+  /* Says on which data the verdicts and scores for the pod depend, so that the scheduler may keep answers for pods that
+   * differ only in their names. */
   struct berth_reach (*reach)(const berth_pod *pod);
-  /* For the next version of this plugin; it must live until the plugin is called again. */
+  /* Returns the state of this version for the next version. The state must live until the plugin is called again. */
   const char *(*snapshot)(size_t *n_bytes);
+  /* Gets the snapshot of the previous version. To refuse it, write the reason to `error` and return false. */
   bool (*restore)(const char *snapshot, size_t n_bytes, char error[BERTH_ERROR_SIZE]);
 };
 
 /* The plugin. Each plugin defines it. */
 extern const struct berth_plugin berth_plugin;
 
-/* The text of a symbol, until the call ends: afterwards the symbol may stand for another. */
+/* Returns the text of a symbol. It is valid until the call ends: later the symbol may stand for another text. */
 const char *berth_text(berth_sym symbol);
-/* 0 if no object in the cluster has this string. */
+/* Returns the symbol of a text, or 0 if no object in the cluster contains the text. */
 berth_sym berth_symbol(const char *text);
 
-/* All nodes, if the plugin asked for columns or pods. Freed when the plugin is called again. */
+/* Returns all nodes of the cluster. The plugin must request columns or pods. The list is freed when the plugin is called
+ * again. */
 const berth_row *berth_nodes(size_t *n_nodes);
-/* All pods on nodes, those that are being bound included, if the plugin has `pods`, `pod_placed` or `pod_removed`. Freed when
- * the plugin is called again. */
+/* Returns all pods on nodes, including the pods that are being bound. The plugin must have `pods`, `pod_placed` or
+ * `pod_removed`. The list is freed when the plugin is called again. */
 const berth_pod *const *berth_pods(size_t *n_pods);
-/* Where a pod of berth_pods or berth_node_pods is. */
+/* Returns the node of a pod that berth_pods or berth_node_pods returned. */
 berth_row berth_pod_node(const berth_pod *pod);
-/* The value of a pod's label, or NULL. */
+/* Returns the value of a pod's label, or NULL. */
 const char *berth_pod_label(const berth_pod *pod, const char *key);
 
-/* The whole pod as JSON, if the plugin has `pod_json` and the pod is pending, or NULL. Freed when the plugin is called
- * again. */
+/* Returns the whole pending pod as JSON, if the plugin has `pod_json`. Otherwise it returns NULL. The text is freed when the
+ * plugin is called again. */
 const char *berth_pod_json(const berth_pod *pod);
 
-/* A node's columns, if the plugin asked for them. What it did not ask for is empty, and a line of the log says so. */
+/* The columns of a node. A column that the plugin does not request is empty, and its first read is logged. */
 const char *berth_node_name(berth_row node);
 bool berth_node_unschedulable(berth_row node);
-/* The value of a label, or NULL. */
+/* Returns the value of a label, or NULL. */
 const char *berth_node_label(berth_row node, const char *key);
-/* Whether there is a label, by symbols; `value` may be NULL. */
+/* Says whether the node has a label, and sets `value` to the symbol of the label's value. `value` may be NULL. */
 bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value);
-/* The value of an annotation, or NULL. */
+/* Returns the value of an annotation, or NULL. */
 const char *berth_node_annotation(berth_row node, const char *key);
-/* The pods on a node, in no order that means anything. */
+/* Returns the pods on a node, in any order. */
 const berth_pod *const *berth_node_pods(berth_row node, size_t *n_pods);
 const berth_taint *berth_node_taints(berth_row node, size_t *n_taints);
 int64_t berth_node_allocatable(berth_row node, berth_sym resource);
@@ -284,65 +304,72 @@ int64_t berth_node_pod_count(berth_row node);
 const berth_sym *berth_node_images(berth_row node, size_t *n_images);
 const berth_host_port *berth_node_host_ports(berth_row node, size_t *n_ports);
 const berth_sym *berth_node_declared_features(berth_row node, size_t *n_features);
-/* In bytes; 0 if unknown. */
+/* Returns the size of an image in bytes, or 0 if no node has the image. */
 int64_t berth_image_size(berth_sym image);
 
-/* The strings end to end; ended by NULL. Freed when the plugin is called again. */
+/* Joins strings. NULL ends the list. The result is freed when the plugin is called again. */
 __attribute__((sentinel)) const char *berth_concat(const char *first, ...);
-/* A string of the contract, `pod->name` say. Freed when the plugin is called again. */
+/* Converts a string of the contract, such as `pod->name`. The result is freed when the plugin is called again. */
 const char *berth_string(const plugin_string_t *string);
-/* The number in decimal digits. Freed when the plugin is called again. */
+/* Returns the number in decimal digits. The text is freed when the plugin is called again. */
 const char *berth_decimal(int64_t value);
-/* A decimal integer with an optional sign, and nothing else, between `least` and `most`. */
+/* Sets `value` to the number in `text` and returns true, if `text` is a decimal integer between `least` and `most`. The
+ * integer may have a sign. */
 bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value);
 
-/* Members of a JSON object by key. `json` may be NULL, which has none. */
+/* The functions below read members of a JSON object by key. If `json` is NULL, the object has no members. */
 enum berth_json { BERTH_JSON_ABSENT, BERTH_JSON_FOUND, BERTH_JSON_OTHER_TYPE };
-/* Whether `json` is an object or `null`. */
+/* Says whether `json` is an object or `null`. */
 bool berth_json_is_object(const char *json);
-/* Whether `json` has no other keys than these, ended by NULL. If it has, `error` says so. With it `configure` refuses an
- * argument that is misspelt. */
+/* Says whether `json` has only these keys. NULL ends the list of keys. If there is another key, `error` names it. `configure`
+ * can thus refuse a misspelt argument. */
 __attribute__((sentinel)) bool berth_json_only(const char *json, char error[BERTH_ERROR_SIZE], const char *first, ...);
-/* The string is the plugin's: keep it, or `free` it. */
+/* The plugin owns the string: keep it, or `free` it. */
 enum berth_json berth_json_string(const char *json, const char *key, const char **value);
 enum berth_json berth_json_bool(const char *json, const char *key, bool *value);
 enum berth_json berth_json_integer(const char *json, const char *key, int64_t *value);
 enum berth_json berth_json_number(const char *json, const char *key, double *value);
-/* The object that is the value of a member, as `json` of the functions here; it points into `json`. NULL if there is no such
- * member, or if it is not an object: berth_json_string(berth_json_object(args, "quota"), "label", &label). */
+/* Returns the member's value if it is an object, otherwise NULL. The result points into `json`, and the functions here accept
+ * it: berth_json_string(berth_json_object(args, "quota"), "label", &label). */
 const char *berth_json_object(const char *json, const char *key);
-/* One key after the other, from NULL to NULL. Freed when the plugin is called again. */
+/* Returns the key after `after`; the first key after NULL; NULL after the last key. The key is freed when the plugin is called
+ * again. */
 const char *berth_json_next_key(const char *json, const char *after);
 
-/* The JSON of an object of a kind that the plugin asked for, or NULL. */
+/* Returns the JSON of an object, or NULL. The plugin's `objects` must name the kind. */
 const char *berth_object(const char *api_version, const char *kind, const char *namespace, const char *name);
-/* One object of a kind after the other, from NULL to NULL, in no order that means anything. */
 struct berth_object {
   const char *api_version, *kind, *namespace, *name, *json;
 };
+/* Returns the object of a kind after `after`; the first object after NULL; NULL after the last object. The objects come in any
+ * order. */
 const struct berth_object *berth_next_object(const char *api_version, const char *kind, const struct berth_object *after);
 
-/* Bind the pod of this cycle to the node chosen for it. */
+/* Binds the pod of this cycle to the node chosen for it. */
 void berth_bind(struct berth_effects *effects);
-/* A JSON merge patch; `subresource` may be NULL. A `resourceVersion` in it makes it fail when the object has changed. */
+/* Applies a JSON merge patch to an object. If the patch contains a `resourceVersion`, it fails if the object has changed since
+ * that version. `subresource` may be NULL. */
 void berth_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
                  const char *subresource, const char *json);
+/* Creates an object from JSON. */
 void berth_create(struct berth_effects *effects, const char *kind, const char *namespace, const char *json);
+/* Deletes an object. */
 void berth_delete(struct berth_effects *effects, const char *kind, const char *namespace, const char *name);
-/* Make room by evicting a pod from its node. */
+/* Evicts a pod from its node. */
 void berth_evict(struct berth_effects *effects, const berth_pod *pod, const char *message);
-/* Let a pod that waits on Permit go on, or turn it down. */
+/* Allows a pod that waits at Permit to continue. */
 void berth_allow(struct berth_effects *effects, const char *uid);
+/* Rejects a pod that waits at Permit. */
 void berth_turn_down(struct berth_effects *effects, const char *uid, const char *reason);
-/* Move pods to activeQ; ended by NULL. */
+/* Moves pods to activeQ. NULL ends the list. */
 void berth_activate(struct berth_effects *effects, const char *const *uids);
-/* Set a pod's `nominatedNodeName`; NULL clears it. */
+/* Sets a pod's `nominatedNodeName`; NULL clears it. */
 void berth_nominate(struct berth_effects *effects, const char *uid, const char *node);
-/* A Kubernetes event about the pod of this cycle. */
+/* Writes a Kubernetes event about the pod of this cycle. */
 void berth_event(struct berth_effects *effects, bool warning, const char *reason, const char *action, const char *note);
-/* An effect of pre_bind, and of permit together with `milliseconds`. The plugin is asked again when one of the objects has changed,
- * and the attempt fails with the message after `milliseconds`. The objects may include the pod itself, with the kind "v1/Pod"; the
- * plugin is then asked with the pod as it is after the change. The wait must be the last effect of the answer. */
+/* Waits until one of the objects changes, then the scheduler calls the function again. The attempt fails with the message after
+ * `milliseconds`. pre_bind may add it, and so may permit together with its own `milliseconds`. The objects may include the pod
+ * itself, with the kind `v1/Pod`; the function then gets the changed pod. The wait must be the last effect in the list. */
 void berth_wait(struct berth_effects *effects, const struct berth_reference *objects, size_t n_objects,
                 uint64_t milliseconds, const char *message);
 
@@ -352,26 +379,28 @@ struct berth_removal {
   const berth_pod *const *pods;
   size_t n_pods;
 };
-/* In post_filter: what the profile's other Filter plugins would say about each. */
+/* Asks the profile's other Filter plugins about nodes without some of their pods. It sets one verdict for each case. Call it in
+ * post_filter only. */
 void berth_dry_run(const struct berth_removal *cases, size_t n_cases, berth_verdict *verdicts);
 
-/* A node on which the pod fits once these pods are gone, the most important first. */
+/* A node on which the pod fits after the eviction of the victims. */
 struct berth_preemption {
   berth_row node;
+  /* The pods to evict, the most important pod first. */
   const berth_pod *const *victims;
   size_t n_victims;
-  /* How many of the evictions violate a disruption budget. */
+  /* The number of evictions that violate a disruption budget. */
   int64_t violations;
 };
-/* In post_filter: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may name other
- * pods of a node. Freed when the plugin is called again. Another verdict than pass is the answer to give: an extender
- * failed. */
+/* Asks the HTTP extenders that have a `preemptVerb`, and sets `agreed` to the preemptions that they keep. An extender may remove
+ * nodes and name other victims on a node. Call it in post_filter only. If the verdict does not pass, an extender failed, and
+ * post_filter must return this verdict. `agreed` is freed when the plugin is called again. */
 berth_verdict berth_ask_extenders(const struct berth_preemption *asked, size_t n_asked,
                                   const struct berth_preemption **agreed, size_t *n_agreed);
 
-/* Milliseconds since 1970, as of the start of this cycle. */
+/* Returns the time at the start of this cycle, in milliseconds since 1970. */
 uint64_t berth_now(void);
-/* Writes to the scheduler's log: BERTH_SCHEDULER_HOST_LEVEL_INFO and the like. */
+/* Writes a line to the scheduler's log. The level is one of BERTH_SCHEDULER_HOST_LEVEL_*. */
 void berth_log(berth_scheduler_host_level_t level, const char *message);
 /* Adds to the counter `berth_plugin_custom_total{name}`. */
 void berth_count(const char *name, uint64_t amount);

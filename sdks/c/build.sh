@@ -23,7 +23,7 @@ contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
-# Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
+# Checks the world before the compilation. An error then names the file plugin.wit, as in the plugin's folder.
 (cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
 # zig compiles its C library for WebAssembly at the first use.
@@ -40,8 +40,8 @@ if [ "${BERTH_DEBUG:-0}" = 1 ]; then
     own='-O1 -fno-inline -fno-stack-protector -fsanitize=undefined -fno-sanitize-trap=undefined -fno-sanitize-recover=undefined'
     exports="$exports -DBERTH_DEBUG"
 fi
-# `assert` and the checks name files as they lie in the folder, so that a component is the same wherever that lies.
-# A function that has three quarters of the stack for itself is an error.
+# `assert` and the checks name files by their paths in the folder. The component then does not depend on the folder's place.
+# A function that needs three quarters of the stack or more is an error.
 objects=$build/objects
 mkdir "$objects"
 for source in "$folder"/*.c; do
@@ -54,9 +54,9 @@ done
 # shellcheck disable=SC2086
 "$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -g -Os -Wall -Wextra -Wl,-z,stack-size=65536 \
     $exports -I "$sdk" -I "$sdk/bindings" "$objects"/*.o "$sdk"/*.c "$sdk/bindings/plugin.c" -o "$build/module.wasm"
-# A plugin has no clock, no files and the like.
+# Refuses calls of functions that a plugin does not have, such as a clock or files.
 python3 "$sdk/imports.py" "$wasm_tools" "$build/module.wasm"
-# The names of functions stay: the reason of a fault has them.
+# The names of functions are kept, because the reason of a fault contains them.
 "$wasm_tools" strip --delete '^[.]debug' "$build/module.wasm" -o "$build/stripped.wasm"
 "$wasm_tools" component embed "$build/wit" --world plugin "$build/stripped.wasm" -o "$build/embedded.wasm"
 # Fails if the module imports anything but the scheduler's interface.

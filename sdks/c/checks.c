@@ -1,12 +1,12 @@
-/* What a debug build checks (build.sh with BERTH_DEBUG=1): the compiler calls these where the plugin's own code does what C
- * leaves undefined. Each is a fault with the file and the line. */
+/* The checks of a debug build (build.sh with BERTH_DEBUG=1). The compiled code of the plugin calls these functions before
+ * undefined behaviour. Each call is a fault that names the file and the line. */
 #ifdef BERTH_DEBUG
 
 #include <string.h>
 
 #include "table.h"
 
-/* As the compiler lays out what it knows of a place and of a type. */
+/* The compiler's descriptions of a place and of an access. */
 struct place {
   const char *file;
   uint32_t line, column;
@@ -27,7 +27,7 @@ void __ubsan_handle_type_mismatch_v1_abort(const struct access *access, uintptr_
   undefined(&access->place, address ? "an address that is not aligned, or too small an object" : "a null pointer is followed");
 }
 
-/* They differ in how many values they are given: the operands, which are not told. */
+/* The functions differ in the number of operands that they get. The operands are not reported. */
 #define CHECK(name, parameters, what) \
   void __ubsan_handle_##name parameters { undefined(place, what); }
 #define NO_OPERANDS (const struct place *place)

@@ -1,9 +1,9 @@
-"""Refuses a module that needs what a plugin does not have, such as a clock or files, and names the calls. build.sh calls this.
+"""Refuses a module that calls functions which a plugin does not have, such as a clock or files. build.sh runs this script.
 
-usage: imports.py WASM_TOOLS MODULE   exits with 1 if there are such calls
+usage: imports.py WASM_TOOLS MODULE   prints the calls and exits with 1 if there are any
 
-C's library gets a clock and files from functions of WASI, which the module then imports. The places of calls come from the
-module's debug information, in which the plugin's own files have relative paths.
+C's library calls WASI for a clock and files, and the module then imports the functions of WASI. The places of the calls come
+from the module's debug information. In it, the plugin's own files have relative paths.
 """
 
 import collections
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-# By how the name of an import begins: what a plugin lacks, a function that needs it, and what to do instead.
+# By the first part of an import's name: the feature that a plugin lacks, C functions that need it, and an alternative.
 LACKS = {
     "clock_": ("clock", "time", "use berth_now()"),
     "poll_": ("way to wait", "sleep", "hold the pod at permit"),
@@ -33,7 +33,7 @@ Call = collections.namedtuple("Call", "caller callee address")
 
 
 def read(text):
-    """The function behind each import by the import's name, and the calls by the function that is called."""
+    """The function of each import, by the import's name, and the calls, by the called function."""
     imports, calls, function = {}, collections.defaultdict(list), None
     for line in text.splitlines():
         if found := IMPORT.search(line):
@@ -46,7 +46,7 @@ def read(text):
 
 
 def calls_towards(function, calls):
-    """All calls on the ways to a function."""
+    """All calls that lead to a function, directly or through other functions."""
     found, left, seen = [], [function], {function}
     while left:
         for call in calls[left.pop()]:
@@ -58,8 +58,8 @@ def calls_towards(function, calls):
 
 
 def calls_by_lack(wasm_tools, module):
-    """By what the plugin lacks, the imports that need it and the calls in the plugin's source that lead there: each its file, its
-    line, the function that calls and the one that is called."""
+    """For each missing feature, the imports that need it and the calls in the plugin's source that lead to them. Each call has its
+    file, its line, the calling function and the called function."""
 
     def run(*arguments):
         return subprocess.run([wasm_tools, *arguments], check=True, capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-/* Just enough JSON to read a plugin's arguments and objects: members of objects, by key. The scheduler sends valid JSON. */
+/* Reads members of JSON objects by key. The scheduler sends valid JSON, therefore errors are not reported. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const char *skip_string(const char *c) {
   return *c ? c + 1 : c;
 }
 
-/* Behind the value at `c`. */
+/* The place after the value at `c`. */
 static const char *skip_value(const char *c) {
   size_t depth = 0;
   for (; *c; c++) {
@@ -62,7 +62,7 @@ static char *put_utf8(char *end, unsigned code) {
   return end;
 }
 
-/* The string at `c`, unescaped, in memory of its own. */
+/* The string at `c` without escapes, in new memory. */
 static char *parse_string(const char *c) {
   const char *stop = skip_string(c) - 1;
   char *text = berth_table_allocate((size_t)(stop - c) + 1), *end = text;
@@ -99,13 +99,13 @@ static const char *first_key(const char *json) {
   return *c == '"' ? c : NULL;
 }
 
-/* The value behind a key. */
+/* The value after a key. */
 static const char *value_of(const char *key) {
   const char *c = skip_space(skip_string(key));
   return skip_space(*c ? c + 1 : c);
 }
 
-/* The key behind a value, or NULL. */
+/* The key after a value, or NULL. */
 static const char *next_key(const char *value) {
   const char *c = skip_value(value);
   if (*c != ',') return NULL;
@@ -120,7 +120,7 @@ static bool is_key(const char *c, const char *key) {
   return is_same;
 }
 
-/* The string at `c`, until the plugin is called again. */
+/* The string at `c`. It is freed when the plugin is called again. */
 static const char *text_for_call(const char *c) {
   char *text = parse_string(c);
   const char *copy = berth_concat(text, NULL);

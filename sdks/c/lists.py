@@ -1,24 +1,24 @@
-"""Refuses a list of a plugin in C that lacks its end, where the source shows what the list has. build.sh calls this.
+"""Refuses lists of a plugin in C whose end is missing. It finds lists whose entries the source shows. build.sh runs this script.
 
-usage: lists.py FOLDER   exits with 1 if there are such lists
+usage: lists.py FOLDER   prints the lists and exits with 1 if there are any
 
-Such a list goes on with what lies behind it in memory, which differs from build to build.
+Without its end, a list continues into the memory after it. The content of that memory differs from build to build.
 """
 
 import pathlib
 import re
 import sys
 
-# Members of berth_plugin that are lists, each with its last entry.
+# The lists among the members of berth_plugin, with their last entries.
 ENDS = {"label_keys": "NULL", "annotation_keys": "NULL", "objects": "{0}", "events_to_register": "{0}"}
 
 ENTRIES = r"\{(?P<entries>(?:[^{}]|\{[^{}]*\})*)\}"
-# Text, or an entry that begins with it.
+# A last entry that is a text, or that starts with a text.
 NO_END = re.compile(r'("|\{\s*"[^{}]*\})\s*,?\s*$')
 
 
 def without_comments(text):
-    """The source with spaces in the place of comments, so that each line keeps its number."""
+    """The source with each comment replaced by spaces. Each line keeps its number."""
 
     def without(found):
         return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
@@ -27,7 +27,7 @@ def without_comments(text):
 
 
 def unended(text):
-    """The member of each list without its end, with the line where the list begins."""
+    """The name of each list without its end, and the line where the list begins."""
     for member in ENDS:
         found = re.search(rf"\.{member}\s*=\s*(?:(?P<name>\w+)|\([^()]*\)\s*{ENTRIES})", text)
         if found and found["name"]:

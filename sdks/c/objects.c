@@ -1,4 +1,4 @@
-/* Objects of other kinds, whole, by their names. */
+/* The objects of the kinds that the plugin requests, by their names. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The extension points besides filter and score, and what plugins want done. */
+/* The extension points other than filter and score, and the effects. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +103,7 @@ void berth_wait(struct berth_effects *effects, const struct berth_reference *obj
   wait->timeout_message = string_of(message);
 }
 
-/* Whether a verdict lets the call succeed; otherwise `status` is why it does not. */
+/* Whether a verdict passes. If it does not pass, `status` is set. */
 __attribute__((unused)) static bool passes(berth_verdict verdict, berth_scheduler_types_status_t *status) {
   if (verdict.code == BERTH_SCHEDULER_TYPES_CODE_SUCCESS) return true;
   berth_set_status(status, verdict);
@@ -247,7 +247,7 @@ void exports_berth_scheduler_post_bind_post_bind(uint64_t cycle, berth_row node)
 }
 #endif
 
-/* The host's answers are a plugin's verdicts; the text lives until the plugin is called again. */
+/* Converts a status of the host to a verdict. The text is freed when the plugin is called again. */
 static berth_verdict verdict_of(const berth_scheduler_types_status_t *status) {
   const char *reason = NULL;
   for (size_t i = 0; i < status->reasons.len; i++) {

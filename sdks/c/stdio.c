@@ -1,11 +1,11 @@
-/* Standard output and standard error, for whoever uses them: each line goes to the scheduler's log. The C library writes
- * through functions of WASI, which a plugin may not import; these take their places. What else of WASI a plugin needs stays
- * an import, which imports.py refuses. */
+/* Sends the lines of standard output and standard error to the scheduler's log. The C library writes with functions of WASI,
+ * which a plugin must not import. This file replaces these functions. Other functions of WASI stay imports, and imports.py
+ * refuses them. */
 #include <string.h>
 
 #include "table.h"
 
-/* What the functions of WASI answer: nothing went wrong, there is no such file, a stream cannot seek. */
+/* Error codes of WASI: success, a bad file descriptor, a stream that cannot seek. */
 enum { OK = 0, BADF = 8, SPIPE = 70 };
 
 enum { CHARACTER_DEVICE = 2, STANDARD_OUTPUT = 1, STANDARD_ERROR = 2 };
@@ -21,7 +21,7 @@ struct piece {
   size_t n;
 };
 
-/* The line of each stream that has not ended yet. A longer one is logged in parts. */
+/* The unfinished line of each stream. A line that is longer than the buffer is logged in parts. */
 static char lines[STANDARD_ERROR][1024];
 static size_t lengths[STANDARD_ERROR];
 
@@ -49,7 +49,7 @@ int32_t __imported_wasi_snapshot_preview1_fd_write(int32_t fd, int32_t pieces, i
   return OK;
 }
 
-/* A terminal: the C library then writes at each end of a line. */
+/* Reports a terminal, because the C library then writes after each line. */
 int32_t __imported_wasi_snapshot_preview1_fd_fdstat_get(int32_t fd, int32_t stat) {
   if (fd != STANDARD_OUTPUT && fd != STANDARD_ERROR) return BADF;
   *(struct fdstat *)stat = (struct fdstat){.filetype = CHARACTER_DEVICE};
@@ -61,7 +61,7 @@ int32_t __imported_wasi_snapshot_preview1_fd_seek(int32_t fd, int64_t offset, in
   return SPIPE;
 }
 
-/* zig's C library has this function in zig, which names the import by itself. */
+/* zig's C library implements this function in zig. Its implementation imports the function of WASI directly. */
 int close(int fd) {
   (void)fd;
   return OK;

@@ -1,7 +1,7 @@
 /* The replica of the node table, fed by `sync.apply`. */
 #include "table.h"
 
-/* What is used of this file depends on what the plugin exports. */
+/* Some functions of this file are unused if the plugin does not export their interfaces. */
 #pragma clang diagnostic ignored "-Wunused-function"
 #pragma clang diagnostic ignored "-Wunused-variable"
 
@@ -14,7 +14,7 @@ struct list {
 };
 
 struct row {
-  /* Whether there is such a node. */
+  /* Whether the row has a node. */
   bool exists;
   bool unschedulable;
   berth_sym name;
@@ -31,7 +31,7 @@ struct label {
   berth_sym key, value;
 };
 
-/* One resource of all nodes. */
+/* The amounts of one resource on all nodes. */
 struct resource {
   berth_sym name;
   int64_t *amounts;
@@ -47,19 +47,19 @@ struct annotation {
   char *key, *value;
 };
 
-/* The pod in a slot; NULL where none is. */
+/* The pod in a slot; NULL for a slot without a pod. */
 struct slot {
   berth_pod *pod;
   berth_row node;
 };
 
-/* What pods that are alike have in common: the record of the first one, and how many share it. */
+/* The record that several equal pods share, and the number of these pods. */
 struct shared {
   berth_pod pod;
   size_t n;
 };
 
-/* A pod on a node. The uid and name of its record may be its own; the rest is shared. */
+/* A pod on a node. Its record shares all fields except uid and name. */
 struct placed {
   berth_pod pod;
   uint32_t slot;
@@ -78,8 +78,8 @@ static struct resources allocatable, requested;
 static const char **texts;
 static int64_t *image_sizes;
 static size_t n_texts, texts_capacity;
-/* Open addressing; 0 is a free place. If the symbol of a text was given to another text, the place of the first text is
- * taken until all are placed anew. */
+/* The hash table from texts to symbols, with open addressing; 0 is a free place. If the symbol of a text was given to another
+ * text, the place of the first text stays occupied until place_all fills the table anew. */
 static berth_sym *places;
 static size_t n_places, n_taken;
 
@@ -95,7 +95,7 @@ void *berth_table_resize(void *memory, size_t size) {
   return memory;
 }
 
-/* Symbols 1 to 10 of every table. */
+/* The symbols 1 to 10, which are the same in every table. */
 static const char *const well_known[] = {
     "",
     "cpu",
@@ -134,7 +134,7 @@ static void place_all(void) {
   for (size_t i = 1; i < n_texts; i++) place((berth_sym)i);
 }
 
-/* Takes the text over. A symbol that had another text stands for this one from here on; an empty text frees it. */
+/* Sets the text of a symbol, and owns the text. The previous text of the symbol is replaced. An empty text frees the symbol. */
 static void set_text(berth_sym symbol, const char *text) {
   if (symbol >= texts_capacity) {
     size_t capacity = symbol < 512 ? 1024 : (size_t)symbol * 2;
@@ -159,7 +159,7 @@ static void set_text(berth_sym symbol, const char *text) {
 
 static void know_symbols(void) {
   if (n_texts) return;
-  for (berth_sym i = 0; i < sizeof well_known / sizeof *well_known; i++) set_text(i, well_known[i]); /* Never announced again, so never freed. */
+  for (berth_sym i = 0; i < sizeof well_known / sizeof *well_known; i++) set_text(i, well_known[i]); /* These texts are never freed. */
 }
 
 const char *berth_text(berth_sym symbol) {
@@ -207,12 +207,12 @@ const char *berth_pod_label(const berth_pod *pod, const char *key) {
   return NULL;
 }
 
-/* Says once that something is read which the manifest does not ask for. */
+/* Logs once that the plugin reads a field which the manifest does not request. */
 static void tell_undeclared(uint32_t which, const char *kind, const char *what) {
   static uint32_t told;
   if (told >> which & 1) return;
   told |= 1u << which;
-  /* The scheduler knows the line by its beginning. */
+  /* The scheduler recognizes the log line by its first words. */
   berth_log(BERTH_SCHEDULER_HOST_LEVEL_WARN, berth_concat("undeclared read: ", kind, what, NULL));
 }
 
@@ -220,7 +220,7 @@ static void tell_undeclared(uint32_t which, const char *kind, const char *what) 
   if (!(berth_plugin.columns & BERTH_COLUMN_##column)) \
   tell_undeclared(EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_##column, "BERTH_COLUMN_" #column, " (" #function ")")
 
-/* What has no column of its own. */
+/* Numbers for reads without a column constant. */
 enum { LABEL_KEY = 28, ANNOTATION_KEY, PODS, POD_JSON };
 
 static bool is_among(const char *key, const char *const *keys) {
@@ -388,7 +388,7 @@ static struct resource *column_for(struct resources *table, berth_sym name) {
 }
 
 #if defined BERTH_EXPORTS_FILTER || defined BERTH_EXPORTS_SYNC
-/* The row, made if it is new. */
+/* The row of a node. A new row is added. */
 static struct row *row_for(berth_row node) {
   if (node >= n_rows) {
     size_t n = (size_t)node + 1 > n_rows * 2 ? (size_t)node + 1 : n_rows * 2;
@@ -402,7 +402,7 @@ static struct row *row_for(berth_row node) {
 #endif
 
 #ifdef BERTH_EXPORTS_FILTER
-/* Lists of the row that is altered, as they were. */
+/* The original lists of the row that berth_table_alter changed. */
 static struct list saved_pods, saved_host_ports;
 
 static struct list copy_of(const struct list *list, size_t size) {
@@ -559,7 +559,7 @@ static void put_pod(struct placed *made, berth_row node) {
   }
 }
 
-/* Takes the pod over: what is left of it owns nothing. */
+/* Places a pod on its node, and moves the memory of the pod's record out of `placed`. */
 static void place_pod(exports_berth_scheduler_sync_placed_pod_t *placed) {
   struct shared *shared = berth_table_allocate(sizeof *shared);
   *shared = (struct shared){placed->pod, 1};
@@ -586,7 +586,7 @@ static void apply_resources(struct resources *table, const exports_berth_schedul
   }
 }
 
-/* Item lists of several rows end to end: `size` bytes an item, copied to the list at `offset` in each row. */
+/* Sets the list at `offset` in each row. The lists lie one after the other in `items`. Each item has `size` bytes. */
 static void apply_lists(const exports_berth_scheduler_sync_list_row_t *changed, const plugin_list_u32_t *ends,
                         const void *items, size_t size, size_t offset) {
   size_t start = 0;
@@ -671,7 +671,7 @@ static void announce(const exports_berth_scheduler_sync_tuple2_sym_string_t *sym
 
 void berth_table_apply(exports_berth_scheduler_sync_delta_t *delta) {
   know_symbols();
-  /* Before the symbols: one that a pod alone had may stand for another string from here on. */
+  /* Pods are removed before the symbols change, because a symbol of a removed pod may get another text. */
   for (size_t slot = 0; delta->full && slot < n_slots; slot++) remove_pod((uint32_t)slot);
   for (size_t i = 0; i < delta->pods_removed.len; i++) remove_pod(delta->pods_removed.ptr[i]);
   for (size_t i = 0; i < delta->symbols.len; i++) announce(&delta->symbols.ptr[i]);
@@ -708,7 +708,7 @@ static void place_alike(exports_berth_scheduler_sync_pods_alike_pod_t *alike) {
   made->pod.node_name = alike->node_name;
   made->pod.nominated_node_name = alike->nominated_node_name;
   made->pod.started_at = alike->started_at;
-  /* They are the pod's now. */
+  /* The pod owns the texts. */
   alike->uid = alike->name = (plugin_string_t){NULL, 0};
   put_pod(made, alike->node);
 }

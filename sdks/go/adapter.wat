@@ -1,23 +1,22 @@
-;; Answers WASI preview 1 inside a component, without calling the host.
+;; Implements WASI preview 1 inside a component, without calls to the host.
 ;;
-;; The scheduler offers no WASI: a plugin decides, and touches neither files nor clocks. Runtimes that were written for
-;; preview 1 (Go's, C's stdio) ask all the same when they start, print or collect garbage. Here they get answers that do
-;; no harm and are the same in each run: there are no files, arguments or variables; what is written vanishes; time goes
-;; on by a microsecond each time that somebody looks at it, and sleeping is over at once; random numbers come from a fixed
-;; seed; exit traps.
+;; The scheduler has no WASI, because a plugin has no files and no clock. Go's runtime nevertheless calls WASI when it
+;; starts, prints or collects garbage. This adapter answers these calls in the same way in each run. There are no files,
+;; arguments or environment variables. Written output is lost. Each read of the clock advances the time by a microsecond.
+;; A sleep ends at once. Random numbers come from a fixed seed. An exit traps.
 ;;
-;; It is WebAssembly text and not Rust since its state lives in globals: an adapter shares the memory of the module that
-;; it serves and has none of its own. `wasm-tools component new --adapt wasi_snapshot_preview1=adapter.wat` takes it as it is.
+;; The adapter is WebAssembly text and not Rust, because its state is in globals: an adapter shares the memory of its module
+;; and has no memory of its own. `wasm-tools component new --adapt wasi_snapshot_preview1=adapter.wat` reads this file.
 ;;
-;; Codes: 0 is success, 8 a bad file descriptor, 52 a function that is not there.
+;; Error codes: 0 is success, 8 is a bad file descriptor, 52 is a missing function.
 (module
   (import "env" "memory" (memory 0))
 
-  ;; Nanoseconds since 1970, from 2000-01-01 on.
+  ;; The time in nanoseconds since 1970. It starts at 2000-01-01.
   (global $clock (mut i64) (i64.const 946684800000000000))
   (global $seed (mut i64) (i64.const 0x6265727468))
 
-  ;; No arguments, no variables.
+  ;; There are no arguments and no environment variables.
   (func $none (param $count i32) (param $size i32) (result i32)
     (i32.store (local.get $count) (i32.const 0))
     (i32.store (local.get $size) (i32.const 0))
@@ -37,7 +36,7 @@
     (i64.store (local.get $time) (global.get $clock))
     (i32.const 0))
 
-  ;; Every subscription is ready at once; the clock is moved to where one to a clock would wait.
+  ;; Every subscription is ready at once. A subscription to a clock advances the clock to the end of its wait.
   (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $n i32) (param $n_events i32) (result i32)
     (local $left i32)
     (local $timeout i64)
@@ -65,7 +64,7 @@
     (i32.store (local.get $n_events) (local.get $n))
     (i32.const 0))
 
-  ;; splitmix64, a byte of each step.
+  ;; splitmix64: each step yields one byte.
   (func (export "random_get") (param $at i32) (param $n i32) (result i32)
     (local $value i64)
     (block $done
@@ -94,7 +93,7 @@
   (func (export "sched_yield") (result i32)
     (i32.const 0))
 
-  ;; Writes vanish: all bytes of the buffers count as written.
+  ;; Written output is lost. All bytes of the buffers count as written.
   (func $write (param $buffers i32) (param $n i32) (param $written i32) (result i32)
     (local $sum i32)
     (block $done
@@ -111,12 +110,12 @@
   (func (export "fd_pwrite") (param $fd i32) (param $buffers i32) (param $n i32) (param $offset i64) (param $written i32)
     (result i32)
     (call $write (local.get $buffers) (local.get $n) (local.get $written)))
-  ;; Standard input is at its end.
+  ;; Standard input is empty.
   (func (export "fd_read") (param $fd i32) (param $buffers i32) (param $n i32) (param $read i32) (result i32)
     (i32.store (local.get $read) (i32.const 0))
     (i32.const 0))
 
-  ;; Standard input, output and error are character devices; nothing else is open.
+  ;; Standard input, output and error are character devices. No other descriptor is open.
   (func (export "fd_fdstat_get") (param $fd i32) (param $stat i32) (result i32)
     (if (i32.gt_u (local.get $fd) (i32.const 2))
       (then (return (i32.const 8))))
@@ -129,7 +128,7 @@
   (func (export "fd_prestat_get") (param i32 i32) (result i32) (i32.const 8))
   (func (export "fd_prestat_dir_name") (param i32 i32 i32) (result i32) (i32.const 8))
 
-  ;; What would need a file or a socket.
+  ;; The functions that need a file or a socket.
   (func (export "fd_advise") (param i32 i64 i64 i32) (result i32) (i32.const 52))
   (func (export "fd_allocate") (param i32 i64 i64) (result i32) (i32.const 52))
   (func (export "fd_datasync") (param i32) (result i32) (i32.const 52))

@@ -28,7 +28,7 @@ contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
-# Reads the world before anything is compiled, and from where the copy is called plugin.wit as well.
+# Checks the world before the compilation. An error then names the file plugin.wit, as in the plugin's folder.
 (cd "$build/wit" && "$wasm_tools" component embed --dummy . --world plugin -o /dev/null)
 
 # The bindings contain the main package. They call the SDK's glue code, which calls the plugin.

@@ -1,10 +1,9 @@
-"""Compiles the module that the build made, and says what Go says in terms of the plugin's own files.
+"""Compiles the module that the build made. Error messages of Go then name the plugin's own files.
 
-usage: compile.py GO FOLDER MODULE OUTPUT   compiles MODULE, which lies in the plugin's FOLDER, to OUTPUT
+usage: compile.py GO FOLDER MODULE OUTPUT   compiles MODULE, which is inside the plugin's FOLDER, to OUTPUT
 
-For Go, a method with another signature than the SDK's is a method of the plugin's own, and the SDK would pass it over in silence.
-So the plugin's package gets one more file, by `-overlay`. For each of the SDK's interfaces that the module asks the plugin for, and
-of which the plugin has a method, the file says that the plugin is of that interface.
+If the signature of a method differs from the SDK's, Go compiles the method, but the SDK never calls it. To report the mistake,
+the option `-overlay` adds a file to the plugin's package. The file asserts the SDK's interfaces of which the plugin has a method.
 """
 
 import json
@@ -14,22 +13,22 @@ import subprocess
 import sys
 
 SDK = pathlib.Path(__file__).resolve().parent / "berth"
-# The file's name in the plugin's package, where it never lies.
+# The name of the added file. The file is never in the plugin's folder.
 ADDED = "berth-signatures.go"
 
 
 class Plugin:
-    """A type of the plugin's package: `methods` has the places of its methods by their names."""
+    """A type of the plugin's package. `methods` has the place of each method, by the method's name."""
 
     def __init__(self, name, package):
         self.name, self.package = name, package
         self.methods = {}
-        # Whether `berth.Register` gets a value, which lacks the methods of its pointer.
+        # Whether `berth.Register` gets a value. A value does not have the methods of its pointer.
         self.is_value = False
 
 
 def plugins(folder):
-    """The type that is registered, or, where that does not show, those with the method Describe."""
+    """The registered type. If the source does not show the type, all types with the method Describe."""
     types, text = {}, ""
     for path in sorted(folder.glob("*.go")):
         if path.name.endswith("_test.go"):
@@ -50,7 +49,7 @@ def plugins(folder):
 
 
 def interfaces(module):
-    """By name, the methods of the SDK's interfaces that the module asks a plugin for."""
+    """The methods of the SDK's interfaces that the module tests a plugin for, by the interface's name."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in SDK.glob("*.go"))
     declared = re.findall(r"^type (\w+) interface \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
     methods = {name: re.findall(r"^\t(\w+)\(", body, re.MULTILINE) for name, body in declared}
@@ -59,7 +58,7 @@ def interfaces(module):
 
 
 class Check:
-    """That a plugin is of one of the SDK's interfaces."""
+    """A check that a plugin implements one of the SDK's interfaces."""
 
     def __init__(self, plugin, interface, methods):
         self.plugin, self.interface = plugin, interface
@@ -70,7 +69,7 @@ class Check:
         return f"var _ berth.{self.interface} = {value}\n"
 
     def error(self, reason, wanted):
-        """What to say of Go's reason: `wrong type for method Score`, `missing method PodRemoved`."""
+        """The error message for Go's reason, such as `wrong type for method Score` or `missing method PodRemoved`."""
         method = re.search(r"method (\w+)", reason).group(1)
         place = self.plugin.methods.get(method)
         if place is None:
@@ -83,7 +82,7 @@ class Check:
 
 
 def overlay(folder, module, checks):
-    # In a folder of its own, since the module's folder is a package.
+    # The file is in a folder of its own, because the module's folder is a package.
     home = module / "signatures"
     home.mkdir()
     lines = [f'package {checks[0].plugin.package}; import "berth"\n', *(check.line() for check in checks)]
@@ -94,17 +93,17 @@ def overlay(folder, module, checks):
 
 
 def in_own_terms(said, folder, checks):
-    """What Go says, with the plugin's files named as they lie in its folder, and the errors of the checks in words."""
+    """Go's output with two changes: paths are relative to the plugin's folder, and the errors of the checks are sentences."""
 
     def in_words(found):
         line, reason, wanted = found.groups()
-        # The first line of the file is not a check.
+        # The first line of the added file is not a check.
         return f"error: {checks[int(line) - 2].error(reason, wanted)}\n"
 
     said = re.sub(r"^# .*\n", "", said, flags=re.MULTILINE)
     said = re.sub(rf"^\S*{ADDED}:(\d+):.*\((.*)\)\n(?:\t\thave .*\n\t\twant (.*)\n)?", in_words, said, flags=re.MULTILINE)
     said = re.sub(r"^go: module \.\./\.\. requires", "go.mod: the module requires", said, flags=re.MULTILINE)
-    # A package of the plugin's own module that is not there: Go looks for another module with that path.
+    # If a package of the plugin's own module is missing, Go searches for another module with that path.
     own = re.escape(re.search(r"^module\s+(\S+)", (folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE).group(1))
     said = re.sub(rf"^go: finding module for package {own}/.*\n", "", said, flags=re.MULTILINE)
     absent = rf"^(\S+:\d+:\d+): .*?\bmodule\b.*?\b{own}/([\w./-]*\w).*"

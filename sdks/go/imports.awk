@@ -1,6 +1,6 @@
 # Refuses a plugin that imports what a component cannot have, and names the file, the line and the package.
 #
-# usage: awk -f imports.awk FILE...   prints what is wrong and exits with 1 if something is
+# usage: awk -f imports.awk FILE...   prints the mistakes and exits with 1 if there are any
 
 function missing(package) {
     if (package ~ /^(net|net\/http(\/.*)?|net\/rpc(\/.*)?|net\/smtp|crypto\/tls)$/) return "network"

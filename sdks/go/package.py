@@ -1,6 +1,6 @@
-"""Refuses what Go would report as an error of the module that the build makes, which the author never sees.
+"""Checks the plugin's package. Without these checks, Go would report the mistakes in files that the author never sees.
 
-usage: package.py FOLDER   prints what is wrong and exits with 1 if something is
+usage: package.py FOLDER   prints the mistakes and exits with 1 if there are any
 """
 
 import pathlib
@@ -11,7 +11,7 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def clause(path):
-    """The name in a file's package clause and its line; None if there is none, which Go reports well."""
+    """The name in a file's package clause and the line of the clause. None without a clause, which Go reports well."""
     text = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), path.read_text(encoding="utf-8"))
     found = re.search(r"^\s*package\s+(\w+)", text, re.MULTILINE)
     return found and (found.group(1), text.count("\n", 0, found.start(1)) + 1)

@@ -1,4 +1,4 @@
-// Reads and writes the sections that a WebAssembly module or component consists of.
+// Reads and writes the sections of WebAssembly modules and components.
 
 // Sections of a component.
 export const CORE_MODULE = 1;
@@ -16,7 +16,7 @@ const TABLE = 1;
 const GLOBAL = 3;
 const TAG = 4;
 
-/** Reads what stands one after the other. */
+/** Reads the values of a binary in their order. */
 export class Reader {
   constructor(bytes, at = 0) {
     this.bytes = bytes;
@@ -50,7 +50,7 @@ export class Reader {
     return this.take(this.number()).toString();
   }
 
-  /** What a count stands before. */
+  /** A list: a count, followed by the items. */
   list(read) {
     return Array.from({ length: this.number() }, read);
   }
@@ -62,7 +62,7 @@ export function encode(value) {
   return Buffer.from([...bytes, value]);
 }
 
-/** A count, and each item as bytes. */
+/** Encodes a list: the count, followed by the bytes of each item. */
 export const encodeList = (items) => Buffer.concat([encode(items.length), ...items]);
 
 export const sized = (bytes) => Buffer.concat([encode(bytes.length), bytes]);
@@ -75,7 +75,7 @@ export function sections(binary) {
   return found;
 }
 
-/** The imports of a module: their names, their kinds, and the kind with the rest as bytes. */
+/** The imports of a module: the names, the kind, and the bytes of the whole description. */
 export function importsOf(content) {
   const reader = new Reader(content);
   return reader.list(() => {
@@ -84,7 +84,7 @@ export function importsOf(content) {
     if (kind === FUNCTION) reader.number();
     else if (kind === GLOBAL || kind === TAG) reader.take(2);
     else {
-      // A table, which begins with the type of its elements, or a memory: limits.
+      // Limits: a memory, or a table, which starts with the type of its elements.
       if (kind === TABLE) reader.byte();
       const hasMost = reader.number() & 1;
       reader.number();
@@ -94,7 +94,7 @@ export function importsOf(content) {
   });
 }
 
-/** The binary with each section's content replaced. */
+/** Replaces the content of each section of a binary. */
 export function mapSections(binary, replace) {
   const parts = sections(binary).map(([id, content]) => Buffer.concat([Buffer.from([id]), sized(replace(id, content))]));
   return Buffer.concat([binary.subarray(0, PREAMBLE), ...parts]);

@@ -1,4 +1,4 @@
-// Builds a plugin: bundles it with the SDK, and wraps the bundle and QuickJS into a component.
+// Builds a plugin: bundles it with the SDK, and makes a component of the bundle and QuickJS.
 //
 // usage: node build.mjs TOOLCHAIN FOLDER NAME
 
@@ -33,7 +33,7 @@ function readWorld() {
   return read;
 }
 
-/** The contract as the build takes it, and the plugin's world. */
+/** Writes the contract with the types of the build, and the plugin's world. */
 function writeWit() {
   const deps = join(build, "wit/deps/berth");
   mkdirSync(deps, { recursive: true });
@@ -51,7 +51,7 @@ function source() {
   return file;
 }
 
-/** One module of the plugin, the SDK, and the exports that componentize-qjs looks for. */
+/** Bundles the plugin, the SDK and the exports for componentize-qjs into one module. */
 async function bundle() {
   const contents = `
     import "berth/console";
@@ -63,7 +63,7 @@ async function bundle() {
     } = serve(plugin, ${JSON.stringify([...world.exported.keys()])});
   `;
   const bundled = await esbuild.build({
-    // Paths in the bundle are told from here, so that it is the same wherever the plugin lies.
+    // Paths in the bundle are relative to this folder. The bundle then does not depend on the folder's place.
     absWorkingDir: plugin,
     stdin: { contents, resolveDir: plugin },
     alias: {
@@ -87,7 +87,7 @@ async function bundle() {
   return { text, sources };
 }
 
-/** Says what the module threw when the engine ran it for the first time, and where, as esbuild tells its errors. */
+/** Reports the exception of the module's first run in the engine, in the format of esbuild's errors. */
 function tell(error, sources) {
   const text = String(error.message ?? error);
   const frames = Array.from(text.matchAll(/user\.js:(\d+):(\d+)/g), ([, ...at]) => placeOf(sources, plugin, ...at.map(Number)));
@@ -100,7 +100,7 @@ function tell(error, sources) {
   process.exit(1);
 }
 
-/** The plugin itself, as node sees it; undefined if it cannot be loaded here. */
+/** Loads the plugin in Node.js. The result is undefined if the plugin does not load in Node.js. */
 async function members() {
   const bundled = await esbuild.build({
     stdin: { contents: `export { default } from ${JSON.stringify(source())};`, resolveDir: plugin },
@@ -111,12 +111,12 @@ async function members() {
     logLevel: "silent",
   });
   const url = `data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].text).toString("base64")}`;
-  // What fails here fails in the component as well, and is told then.
+  // A failure here is ignored, because it happens again in the engine and is reported then.
   const { default: found } = await import(url).catch(() => ({}));
   return found;
 }
 
-/** The first line of the source that has one of the texts in quotes, or else the member, as `:12`; or nothing. */
+/** The first line of the source with the quoted text of the message, otherwise with the member, as `:12`, otherwise "". */
 function lineWith(message, member) {
   const quoted = /"[^"]*"/.exec(message)?.[0];
   const lines = readFileSync(source(), "utf8").split("\n");
@@ -126,14 +126,14 @@ function lineWith(message, member) {
   return at < 0 ? "" : `:${at + 1}`;
 }
 
-/** Why the plugin needs the interface sync: its manifest names what the scheduler is to keep in step. */
+/** The member for which the plugin needs the interface sync, as a sentence; undefined if it does not need sync. */
 function needsOfReplica(found) {
   const member = ["columns", "objects"].find((name) => found?.[name]?.length > 0);
   const ofPods = ["pods", "podPlaced", "podRemoved"].find((name) => found?.[name]);
   return member || ofPods ? `${basename(source())} has ${member ?? ofPods}` : undefined;
 }
 
-/** Refuses a plugin with an invalid manifest, or with exports that it does not answer; warns of members that are never called. */
+/** Refuses a plugin with an invalid manifest or without the members of its exports. Warns of members that are never called. */
 function checkMembers(found, text) {
   refuse(world.lacking(needsOfReplica(found)));
   if (typeof found !== "object" || found === null) return;
@@ -166,7 +166,7 @@ function refuse(errors) {
   process.exit(1);
 }
 
-/** Has the compiler of TypeScript look at the plugin: at types in plugin.ts, in plugin.js at what they make certain. */
+/** Checks the plugin with the compiler of TypeScript. In plugin.js, it finds only errors that are certain without types. */
 function checkTypes() {
   const isTypeScript = source().endsWith(".ts");
   const own = join(plugin, "tsconfig.json");
@@ -174,7 +174,7 @@ function checkTypes() {
     ...(isTypeScript && existsSync(own) ? { extends: own } : {}),
     compilerOptions: {
       ...(isTypeScript && existsSync(own) ? {} : { strict: isTypeScript }),
-      // No page and no process: what a browser or Node.js has besides the language is not there.
+      // A plugin has only the language, without the functions of browsers and Node.js.
       lib: ["es2023"],
       types: [],
       target: "es2023",
@@ -216,7 +216,7 @@ const { component } = await componentize({
   witPath: join(build, "wit"),
   world: "plugin",
   jsSource: text,
-  // The scheduler offers no WASI.
+  // The scheduler has no WASI.
   stubWasi: true,
   runtimeBytes: engine(resolve(toolchain)),
 }).catch((error) => tell(error, sources));

@@ -1,9 +1,9 @@
-// QuickJS' bindings make a value of each element of a list, except of 8-bit integers, which come as a typed array. So the
-// component is built for a contract that differs in two types, and made one for the real contract afterwards:
+// Builds a component for a changed contract, and converts it to the real contract. QuickJS' bindings make a value of each
+// element of a list, except for lists of 8-bit integers, which become typed arrays. The changed contract differs in two types:
 //
-// - Bitmaps of nodes are lists of 64-bit words, and a Number loses bits. Here a word is a pair of 32-bit ones,
-//   `tuple<u32, u32>`: in memory the two look the same.
-// - Scores are `list<s8>`, with eight times as many elements. Their memory is a Float64Array's: see scores.mjs.
+// - Bitmaps of nodes are lists of 64-bit words, and a Number cannot hold 64 bits. In the changed contract, a word is a pair of
+//   32-bit words, `tuple<u32, u32>`. Both have the same layout in memory.
+// - Scores are `list<s8>`, with eight elements for each score. Their memory is that of a Float64Array: see scores.mjs.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,20 +11,20 @@ import { join } from "node:path";
 import { COMPONENT, CORE_MODULE, TYPES, mapSections, replaceAll } from "./binary.mjs";
 import { exportsScores, withNumbers } from "./scores.mjs";
 
-/** By file, what the contract says and what the build's says. */
+/** The changes of the contract, by file: the text of the real contract and the text of the changed contract. */
 const REWRITTEN = {
   types: ["type rows = list<u64>;", "type rows = list<tuple<u32, u32>>;"],
   score: ["list<s64>", "list<s8>"],
   "normalize-score": ["list<s64>", "list<s8>"],
 };
 
-// As the binary format spells them; the contract has no types like these of its own.
+// The changed types in the binary format. The contract has no other types with these bytes.
 const PAIR = Buffer.from([0x6f, 0x02, 0x79, 0x79]);
 const U64 = Buffer.from([0x77]);
 const NARROW = Buffer.from([0x70, 0x7e]);
 const WIDE = Buffer.from([0x70, 0x78]);
 
-/** Rewrites the copy of the contract in a folder. */
+/** Changes the copy of the contract in a folder. */
 export function narrow(folder) {
   for (const [name, [contract, build]] of Object.entries(REWRITTEN)) {
     const file = join(folder, `${name}.wit`);
@@ -35,7 +35,7 @@ export function narrow(folder) {
   }
 }
 
-/** The component that was built, as one for the contract. */
+/** Converts the built component to the real contract. */
 export function widen(component) {
   return mapSections(component, (id, content) => {
     if (id === TYPES) return replaceAll(replaceAll(content, NARROW, WIDE), PAIR, U64);

@@ -1,7 +1,7 @@
-// The engine that goes into components, so that a source makes the same component in each build. componentize-qjs keeps the
-// engine as it was when it had run the plugin's module, with the seed of its hash tables and the times of that build. So it
-// is given its own engine with other imports for these: functions with the same parameters and constant answers. In
-// the finished component they are stubs like all of WASI.
+// Changes the engine of componentize-qjs so that each build of a source yields the same component. componentize-qjs stores the
+// engine's memory after the engine ran the plugin's module. That memory contains the seed of the hash tables and the times of
+// the build. Therefore the changed engine imports other functions for these: they have the same parameters and return constants.
+// In the finished component, these imports are stubs like all of WASI.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -12,8 +12,8 @@ const ENVIRONMENT = "wasi:cli/environment@0.2.0";
 const MONOTONIC = "wasi:clocks/monotonic-clock@0.2.0";
 
 /**
- * What is imported instead. The build has neither arguments nor a directory: these two leave most of what they are to write
- * as it was, and a module finds its memory alike in each build.
+ * The imports that replace other imports. The build has no arguments and no directory, so the first two functions leave the
+ * memory for their results almost unchanged. That memory is the same in each build.
  */
 const REPLACED = {
   "wasi:random/insecure-seed@0.2.9": { "insecure-seed": ["wasi:cli/environment@0.2.9", "get-arguments"] },
@@ -25,7 +25,7 @@ const MAGIC = Buffer.from([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
 const CUSTOM = 0;
 const LAST_KIND = 13;
 
-/** The module that begins there, up to the section with which the compiler ends each; null if there is none. */
+/** The module at `start`, up to the last section that the compiler writes; null if there is no module. */
 function moduleAt(bytes, start) {
   const reader = new Reader(bytes, start + MAGIC.length);
   while (!reader.isAtEnd) {
@@ -42,7 +42,7 @@ function importsOfModule(module) {
   return section ? importsOf(section[1]) : [];
 }
 
-/** The engine of componentize-qjs that has no asynchronous ABI and is made for speed, not for size. */
+/** The engine of componentize-qjs that has no asynchronous ABI and is optimized for speed, not for size. */
 function builtIn(bytes) {
   const found = [];
   for (let at = bytes.indexOf(MAGIC); at >= 0; at = bytes.indexOf(MAGIC, at + 1)) {
@@ -61,9 +61,9 @@ function replaceImports(content) {
   return encodeList(imports);
 }
 
-/** The engine's module, for `runtimeBytes` of componentize-qjs. */
+/** Returns the changed engine, for `runtimeBytes` of componentize-qjs. */
 export function engine(toolchain) {
-  // npm installs what belongs to this machine alone.
+  // npm installs only the package for this machine.
   const packages = join(toolchain, "node_modules/@andreiltd");
   const files = readdirSync(packages).flatMap((name) => readdirSync(join(packages, name)).map((file) => join(packages, name, file)));
   const file = files.find((file) => file.endsWith(".node"));

@@ -1,4 +1,4 @@
-// Stands for the scheduler while the build looks at which members a plugin has: there is nobody to ask.
+// Replaces the scheduler's functions while the build loads the plugin in Node.js.
 
 const absent = () => {
   throw new Error("the scheduler is not there while the plugin is built");

@@ -1,11 +1,11 @@
-// Which line of the author's files a line of the bundle comes from, so that an exception can name it: the engine knows the
-// bundle only. plugin.js reads what stands here.
+// Maps the lines of the bundle to the lines of the author's files. The engine knows only the lines of the bundle, and an
+// exception should name the author's line. plugin.js reads the map.
 
 import { relative, resolve } from "node:path";
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/** The numbers of one segment of a source map: base64 digits of five bits each, the sign in the lowest bit. */
+/** The numbers of one segment of a source map. Each base64 digit has five bits, and the lowest bit of a number is its sign. */
 function numbers(segment) {
   const found = [];
   let value = 0;
@@ -21,7 +21,7 @@ function numbers(segment) {
   return found;
 }
 
-/** For each line of the bundle, where its parts come from: the column in the bundle, the file and the line; all count from 0. */
+/** The origins of each line of the bundle: for each part, the column in the bundle, the file and the line, counted from 0. */
 function partsOf({ mappings }) {
   let [source, line] = [0, 0];
   return mappings.split(";").map((segments) => {
@@ -39,30 +39,30 @@ function partsOf({ mappings }) {
   });
 }
 
-/** Where a place in the bundle comes from, if that is a file of the author's: its path, and its line. All count from 1. */
+/** The origin of a place in the bundle: the path and the line, counted from 1. It is null if the file is not the author's. */
 export function placeOf(map, folder, line, column) {
   const origin = partsOf(map)[line - 1]?.findLast((part) => part.column < column);
   const file = origin && ownFile(map, folder, origin);
   return file ? { file, line: origin.line + 1 } : null;
 }
 
-/** The path within `folder`, or null for files of the SDK. */
+/** The path of a file within `folder`, or null for files of the SDK. */
 function ownFile(map, folder, { source }) {
   const file = relative(folder, resolve(folder, "build", map.sources[source]));
   return file.startsWith("..") || /^(berth|build)[/]/.test(file) || file === "<stdin>" ? null : file;
 }
 
-/** What stands in the author's files, one after the other. */
+/** The text of all files of the author. */
 export function ownText(map, folder) {
   return map.sourcesContent.filter((_, source) => ownFile(map, folder, { source }) !== null).join("\n");
 }
 
-/** A statement that leaves `berthLines` behind for a bundle's text: the files under `folder`, each with its first line in the bundle and its own. */
+/** A statement that sets `berthLines`: for each file under `folder`, its first line in the bundle, and its own lines. */
 export function linesOf(map, folder, text) {
   const files = new Map();
   const bundled = text.split("\n");
   for (const [at, parts] of partsOf(map).entries()) {
-    // What stands before the first word belongs to the line before.
+    // Text before the first word belongs to the previous line.
     const origin = parts.findLast((part) => part.column <= bundled[at].search(/\S/)) ?? parts[0];
     if (!origin) continue;
     const file = ownFile(map, folder, origin);
@@ -71,7 +71,7 @@ export function linesOf(map, folder, text) {
     const { first, lines } = files.get(file);
     lines[at + 1 - first] = origin.line + 1;
   }
-  // A line that no statement begins with belongs to the one before it.
+  // A line without the start of a statement belongs to the line of the previous statement.
   for (const { lines } of files.values()) for (let i = 1; i < lines.length; i++) lines[i] ??= lines[i - 1];
   return `globalThis.berthLines = ${JSON.stringify([...files.values()])};\n`;
 }

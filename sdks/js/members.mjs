@@ -1,13 +1,12 @@
-// Looks at the members of a plugin that the build has loaded: those that nothing would read, and those that cannot be called
-// as Berth calls them.
+// Checks the members of a loaded plugin. It finds members that nothing reads, and members with too many parameters.
 
 import { INTERFACES } from "./src/manifest.js";
 import { distance } from "./world.mjs";
 
-/** What Berth reads of a plugin. */
+/** The members that Berth reads. */
 const ATTRIBUTES = ["name", "version", "columns", "pods", "podJson", "objects", "eventsToRegister"];
 
-/** By member, its parameters, where they are not the pod and a node. */
+/** The parameters of each function, except for functions with the parameters pod and node. */
 const PARAMETERS = {
   configure: ["args"],
   filterNodes: ["pod", "nodes"],
@@ -28,10 +27,10 @@ const PARAMETERS = {
   restore: ["text"],
 };
 
-/** What Berth calls. */
+/** The members that Berth calls. */
 const FUNCTIONS = ["configure", ...Object.keys(INTERFACES)];
 
-/** The names of a plugin's members; those of its classes as well, if it is an object of one. */
+/** The names of a plugin's members, including the members of its classes. */
 export function membersOf(plugin) {
   const names = new Set();
   for (let it = plugin; it && it !== Object.prototype; it = Object.getPrototypeOf(it)) {
@@ -41,13 +40,16 @@ export function membersOf(plugin) {
   return [...names];
 }
 
-/** Whether a name is so near to a known one that it is taken for a misspelling. */
+/** Whether a name is probably a misspelling of a known name. */
 function isMeant(written, known) {
   const [plain, wanted] = [written, known].map((name) => name.replaceAll("_", "").toLowerCase());
   return plain === wanted || distance(plain, wanted) <= (wanted.length >= 5) + (wanted.length >= 8);
 }
 
-/** A sentence for each member that is nearly one that Berth reads, if the plugin lacks that one and its sources do not read it. */
+/**
+ * A sentence for each member that is probably a misspelling. The plugin must lack the meant member, and its sources must not read
+ * the misspelt one.
+ */
 export function misspelt(plugin, text) {
   const names = membersOf(plugin);
   return names.flatMap((name) => {
@@ -60,7 +62,7 @@ export function misspelt(plugin, text) {
   });
 }
 
-/** A sentence for each member that wants more than it is given. */
+/** A sentence for each function that has more parameters than Berth passes. */
 export function miscalled(plugin) {
   return FUNCTIONS.filter((name) => typeof plugin[name] === "function").flatMap((name) => {
     const given = PARAMETERS[name] ?? ["pod", "node"];

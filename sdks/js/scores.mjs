@@ -1,10 +1,10 @@
-// Lets scores go through the border as the memory of a Float64Array: in the module that calls the engine, each function with
-// scores gets another one around it, which turns 64-bit integers into floating-point numbers on the way in, and back on the
-// way out. A fraction is cut off.
+// Passes scores between the host and the plugin as the memory of a Float64Array. It wraps each function that has scores, in the
+// module that calls the engine. The wrapper converts 64-bit integers to floating-point numbers before the call, and converts
+// the results back after it. A fraction is cut off.
 
 import { FUNCTION, IMPORTS, Reader, encode, encodeList, importsOf, mapSections, sections, sized } from "./binary.mjs";
 
-/** By function, as the module exports it: how many parameters it has, and which of these is the address of scores, if one is. */
+/** For each exported function, the number of its parameters, and the parameter with the address of scores, if there is one. */
 const FUNCTIONS = {
   "berth:scheduler/score@0.2.0#score": { nParameters: 3, scores: null },
   "berth:scheduler/normalize-score@0.2.0#normalize-score": { nParameters: 5, scores: 3 },
@@ -42,7 +42,7 @@ const INTEGER_TO_NUMBER = [0x29, 3, 0, 0xb9, 0x39, 3, 0];
 const NUMBER_TO_INTEGER = [0x2b, 3, 0, 0xfc, 6, 0x37, 3, 0];
 const MINUS_EIGHT = 0x78;
 
-/** Converts the values between the addresses in two locals; the first one is moved. */
+/** Converts the values between the addresses in two locals. It advances the first local. */
 const convert = (at, end, conversion) => [
   ...[0x02, 0x40, 0x03, 0x40, ...get(at), ...get(end), AT_LEAST, 0x0d, 1],
   ...[...get(at), ...get(at), ...conversion],
@@ -50,8 +50,8 @@ const convert = (at, end, conversion) => [
 ];
 
 /**
- * The body of a function that calls another function. The result of that function lies in memory: whether it failed,
- * where the scores are, and how many.
+ * The body of a function that wraps another function. The result of the wrapped function is in memory: whether the function
+ * failed, the address of the scores, and their number.
  */
 function functionAround(original, { nParameters, scores }) {
   const result = nParameters;
@@ -59,7 +59,7 @@ function functionAround(original, { nParameters, scores }) {
   const end = result + 2;
   const code = [];
   if (scores !== null) {
-    // Eight bytes each, instead of so many scores.
+    // The length is in bytes: eight bytes for each score.
     code.push(...get(scores + 1), ...int(3), SHIFT_LEFT, ...set(scores + 1));
     code.push(...get(scores), ...set(at), ...get(at), ...get(scores + 1), ADD, ...set(end));
     code.push(...convert(at, end, INTEGER_TO_NUMBER));
@@ -67,7 +67,7 @@ function functionAround(original, { nParameters, scores }) {
   for (let parameter = 0; parameter < nParameters; parameter++) code.push(...get(parameter));
   code.push(0x10, ...encode(original), ...set(result));
   code.push(...get(result), 0x2d, 0, 0, IS_ZERO, 0x04, 0x40);
-  // An empty list has any address, and one of 64-bit integers must be aligned.
+  // The address of an empty list of 8-bit integers may be any number. A list of 64-bit integers must be aligned.
   code.push(...get(result), ...get(result), ...loadInt(4), ...int(MINUS_EIGHT), AND, ...storeInt(4));
   code.push(...get(result), ...loadInt(4), ...set(at), ...get(at), ...get(result), ...loadInt(8), ADD, ...set(end));
   code.push(...convert(at, end, NUMBER_TO_INTEGER));

@@ -1,4 +1,4 @@
-// What plugin.wit says, compared with the contract. The SDKs for other languages have the same in world.py.
+// Reads a plugin's plugin.wit and compares it with the contract. world.py does the same for the other languages.
 
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -6,14 +6,14 @@ import { fileURLToPath } from "node:url";
 
 const sdk = dirname(fileURLToPath(import.meta.url));
 
-/** The contract travels with the SDK; in Berth's own repository it lies at the root. */
+/** The contract is copied together with the SDK. Berth's own repository has it at the root. */
 export const CONTRACT = [join(sdk, "wit"), join(sdk, "../../wit")].find(existsSync);
 
 const PACKAGE = "berth:scheduler";
 
 const textOf = (file) => readFileSync(join(CONTRACT, file), "utf8");
 
-/** The version, the interfaces that a plugin may export and those that it may import, and those whose functions are about a cycle. */
+/** The version, the interfaces that a plugin may export or import, and the interfaces whose functions have a cycle. */
 function readContract() {
   const text = textOf("worlds.wit");
   const [, everything] = /^world all \{(.*?)^\}/ms.exec(text);
@@ -23,7 +23,7 @@ function readContract() {
   return { version: /^package berth:scheduler@(.*);/m.exec(text)[1], export: named("export"), import: named("import"), inCycle };
 }
 
-/** How many letters have to be added, taken away or changed to make one word of the other. */
+/** The number of letters to add, remove or change to turn one word into the other. */
 export function distance(one, other) {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at);
   for (const [y, letter] of [...one].entries()) {
@@ -36,13 +36,13 @@ export function distance(one, other) {
   return row.at(-1);
 }
 
-/** A line that imports or exports an interface: its word, package, name, version, semicolon, and the rest. */
+/** A line that imports or exports an interface: the keyword, package, name, version, semicolon, and the rest. */
 const INTERFACE = /^\s*(?:(\S+)\s+)?([\w-]+:[\w-]+)\/([^@;\s]+)(?:@([^;\s]+))?\s*(;?)\s*(.*)$/;
 
-/** What plugin.wit says. `mistakes` are sentences, each about one line. */
+/** The content of plugin.wit. Each entry of `mistakes` is a sentence about one line. */
 export class World {
   mistakes = [];
-  /** By interface, the line that exports it; and the same of imports. */
+  /** The lines that export interfaces, and the lines that import interfaces, by interface. */
   exported = new Map();
   imported = new Map();
   /** The line of the world. */
@@ -128,7 +128,7 @@ export class World {
     }
   }
 
-  /** A sentence for each line that plugin.wit lacks. `because` says why the plugin needs sync, if it does. */
+  /** A sentence for each line that plugin.wit lacks. `because` is the reason why the plugin needs sync, if it needs sync. */
   lacking(because) {
     const sentences = [];
     const lacks = (number, reason, line) => sentences.push(`plugin.wit:${number}: ${reason}: ${line}`);

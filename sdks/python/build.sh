@@ -37,8 +37,8 @@ from berth.guest import guest
 
 guest.exported = "$exported".split()
 ENTRY
-# componentize-py would add the packages that are installed on this machine, except where it is told of a virtual
-# environment. This one is empty: the component contains what lies in the plugin's folder, wherever it is built.
+# componentize-py adds the packages that are installed on this machine, unless the build uses a virtual environment. This
+# environment is empty: the component contains only the files of the plugin's folder, and is the same on each machine.
 mkdir -p "$build/environment/lib/site-packages"
 # The option --stub-wasi is needed, because the scheduler refuses components that import WASI.
 VIRTUAL_ENV=$build/environment PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \

@@ -1,14 +1,14 @@
-"""Refuses a plugin that imports what a component cannot have, and names the file, the line and the module. Warns of a package
-that does not lie in the plugin's folder.
+"""Refuses a plugin that imports modules which need features that a component lacks. Each error names the file, the line and the
+module. Warns of packages that are not in the plugin's folder.
 
-usage: imports.py FOLDER   prints what is wrong and exits with 1 if something is
+usage: imports.py FOLDER   prints the mistakes and exits with 1 if there are errors
 """
 
 import ast
 import pathlib
 import sys
 
-# By module, with all that is below it.
+# The modules that need a missing feature. A module stands for its submodules too.
 ABSENT = {
     "network": "asyncio ftplib http.client http.server imaplib poplib select selectors smtplib socket socketserver ssl "
     "urllib.request xmlrpc",
@@ -21,13 +21,13 @@ REASONS = {module: reason for reason, modules in ABSENT.items() for module in mo
 
 
 def reason_against(module):
-    """What a plugin that imports this module would miss, or None."""
+    """The missing feature that this module needs, or None."""
     parts = module.split(".")
     return next(filter(None, (REASONS.get(".".join(parts[: n + 1])) for n in range(len(parts)))), None)
 
 
 def imports(tree):
-    """The lines of a file's imports, each with the modules that it may stand for."""
+    """The imported names of a file, each with its line. A name may be a module or a member of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -39,18 +39,18 @@ def complaints(path):
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except SyntaxError:
-        # componentize-py shows the line.
+        # componentize-py reports the error with its line.
         return []
     found = ((line, module, reason_against(module)) for line, module in imports(tree))
     return [f"{path}:{line}: imports {module}; a plugin has no {reason}" for line, module, reason in found if reason]
 
 
-# Modules of the Python in the component that the Python of this machine may lack, and what the SDK and the build add.
+# Other modules in the component: modules that this machine's Python may lack, and the modules of the SDK and the build.
 OTHERS = {"annotationlib", "berth", "compression", "componentize_py_runtime", "componentize_py_types", "wit_world"}
 
 
 def strangers(path, folder):
-    """Warnings of modules that are neither Python's nor the plugin's: packages of this machine are not part of the component."""
+    """Warnings for modules that are neither Python's nor in the plugin's folder. This machine's packages are not in a component."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except SyntaxError:
@@ -68,7 +68,7 @@ def strangers(path, folder):
 
 
 def is_own(path):
-    """Whether a file, by its path in the plugin's folder, is neither the SDK's nor hidden nor built."""
+    """Whether a file belongs to the plugin. Files of the SDK, hidden files and built files do not."""
     first = path.parts[0]
     return first not in ("build", "berth") and not first.startswith(".")
 
@@ -77,7 +77,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     files = [path for path in sorted(folder.rglob("*.py")) if is_own(path.relative_to(folder))]
     found = [line for path in files for line in complaints(path)]
-    # Packages in the folder import what they may do without.
+    # Packages in subfolders are not checked, because they often have optional imports.
     for path in (path for path in files if path.parent == folder):
         for warning in strangers(path, folder):
             print(warning, file=sys.stderr)

@@ -1,17 +1,17 @@
-"""Looks at the class with `@berth.plugin`, without running it: its own members, and those of its base classes in the plugin's
-folder. methods.py compares them with plugin.wit.
+"""Reads the members of the class with `@berth.plugin` from its source, including the members of its base classes in the plugin's
+folder. methods.py compares the members with plugin.wit.
 
-usage: members.py FOLDER   prints what is wrong with a member and exits with 1 if something is
+usage: members.py FOLDER   prints the mistakes and exits with 1 if there are any
 """
 
 import ast
 import pathlib
 import sys
 
-# What Berth reads of the class.
+# The attributes that Berth reads.
 ATTRIBUTES = ("name", "version", "columns", "pods", "pod_json", "objects", "events_to_register")
 
-# What Berth calls, by the parameters after `self`.
+# The methods that Berth calls, by their parameters after `self`.
 CALLED_WITH = {
     "pod, node": "filter score pod_placed pod_removed reserve unreserve permit pre_bind_pre_flight pre_bind bind post_bind",
     "pod, nodes": "filter_nodes score_nodes pre_score",
@@ -27,7 +27,7 @@ CALLED_WITH = {
 }
 METHODS = {name: taken.split(", ") if taken else [] for taken, names in CALLED_WITH.items() for name in names.split()}
 
-# Base classes and decorators that bring no member of a plugin.
+# Base classes and decorators that add no member of a plugin.
 HARMLESS_BASES = ("object", "ABC", "abc.ABC", "Generic", "typing.Generic", "Protocol", "typing.Protocol")
 HARMLESS_DECORATORS = ("dataclass", "dataclasses.dataclass", "final", "typing.final")
 
@@ -42,17 +42,17 @@ class Member:
 
     @property
     def value(self):
-        """What is assigned; None for a method."""
+        """The assigned value; None for a method."""
         return getattr(self.node, "value", None)
 
 
 class Plugin:
-    """The class. A member that it overrides is not listed again."""
+    """The plugin's class. `members` has each member once, even if the class overrides it."""
 
     def __init__(self, name):
         self.name = name
         self.members = []
-        # Whether members may come from elsewhere, such as a package.
+        # Whether the class may have members that the folder does not show, such as members from a package.
         self.may_have_more = False
 
     @property
@@ -65,13 +65,13 @@ class Plugin:
 
 
 class Module:
-    """A file of the plugin: its classes, and what its names stand for that it imports from other files of the folder."""
+    """A file of the plugin: its classes, and the names that it imports from other files of the folder."""
 
     def __init__(self, folder, path):
         self.path = path.relative_to(folder)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         self.classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-        # By name here: the module, and the name there. Of a module that is imported as a whole the second one is None.
+        # For each imported name, the module and the name in that module. The second is None for an imported module.
         self.imported = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -82,7 +82,7 @@ class Module:
                     self.imported[alias.asname or alias.name] = node.module or "", alias.name
 
     def origin(self, written):
-        """The module and the name of what is written `Base` or `module.Base`; None if it is not imported."""
+        """The module and the name of a base class, written `Base` or `module.Base`; None if it is not imported."""
         module, _, name = written.rpartition(".")
         if module:
             found = self.imported.get(module)
@@ -96,7 +96,7 @@ class Folder:
         self.modules = {}
 
     def module(self, name):
-        """A module of the folder by its dotted name, or None."""
+        """The module of the folder with a dotted name, or None."""
         if name not in self.modules:
             base = self.folder.joinpath(*name.split("."))
             files = (base.with_suffix(".py"), base / "__init__.py")
@@ -105,7 +105,7 @@ class Folder:
         return self.modules[name]
 
     def collect(self, plugin, module, kind, seen):
-        """Adds what a class defines, and then its base classes."""
+        """Adds the members of a class, and then the members of its base classes."""
         if (module.path, kind.name) in seen:
             return
         seen.add((module.path, kind.name))
@@ -132,7 +132,7 @@ class Folder:
                 plugin.may_have_more = True
 
     def find(self, module, written, depth=0):
-        """The module and the class that a name stands for, if that is a class of the folder."""
+        """The module and the class with a name, if the class is in the folder."""
         if written in module.classes:
             return module, module.classes[written]
         home, name = module.origin(written) or (None, None)
@@ -140,7 +140,7 @@ class Folder:
         return self.find(other, name, depth + 1) if other and depth < 9 else None
 
     def plugin(self):
-        """The plugin's class; None if there is none, or if a file cannot be read, which componentize-py reports."""
+        """The plugin's class. None without a class, or if a file cannot be parsed, which componentize-py reports."""
         try:
             module = self.module("plugin")
             decorated = [it for it in (module.classes if module else {}).values() if is_plugin(it)]
@@ -153,7 +153,7 @@ class Folder:
             return None
 
     def read_names(self):
-        """The names of members that the plugin's own files use, such as `self.name`."""
+        """The names of members that the plugin's own files read, such as `self.name`."""
         names = set()
         for path in self.folder.rglob("*.py"):
             inside = path.relative_to(self.folder)
@@ -174,7 +174,7 @@ def is_plugin(kind):
 
 
 def distance(one, other):
-    """How many letters have to be added, taken away or changed to make one word of the other."""
+    """The number of letters to add, remove or change to turn one word into the other."""
     row = list(range(len(other) + 1))
     for y, letter in enumerate(one, 1):
         following = [y]
@@ -185,13 +185,14 @@ def distance(one, other):
 
 
 def is_meant(written, known):
-    """Whether a name is so near to a known one that it is taken for a misspelling."""
+    """Whether a name is probably a misspelling of a known name."""
     plain, wanted = (name.replace("_", "").lower() for name in (written, known))
     return plain == wanted or distance(plain, wanted) <= (len(wanted) >= 5) + (len(wanted) >= 8)
 
 
 def misspelt(plugin, read):
-    """A sentence for each member that nothing reads and that is nearly one that Berth reads, if the class lacks that one."""
+    """A sentence for each member that is probably a misspelling. The class must lack the meant member, and nothing must read the
+    misspelt one."""
     for member in plugin.members:
         known, does = (METHODS, "calls") if member.value is None else (ATTRIBUTES, "reads")
         if member.name.startswith("_") or member.name in METHODS or member.name in ATTRIBUTES or member.name in read:
@@ -203,7 +204,7 @@ def misspelt(plugin, read):
 
 
 def takes(arguments, n_given):
-    """Whether a function can be called with so many positional arguments."""
+    """Whether a function can be called with `n_given` positional arguments."""
     positional = len(arguments.posonlyargs) + len(arguments.args)
     needs_more = any(default is None for default in arguments.kw_defaults)
     most = sys.maxsize if arguments.vararg else positional
@@ -211,7 +212,7 @@ def takes(arguments, n_given):
 
 
 def miscalled(plugin):
-    """A sentence for each method that Berth cannot call as it does."""
+    """A sentence for each method that does not accept Berth's arguments."""
     for member in plugin.members:
         taken = METHODS.get(member.name)
         function = member.value if isinstance(member.value, ast.Lambda) else member.node
@@ -230,7 +231,7 @@ def miscalled(plugin):
 
 
 def bare(arguments):
-    """Parameters without their types."""
+    """The parameters without their types."""
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         argument.annotation = None
     return arguments

@@ -1,23 +1,23 @@
-"""Lets scores go through the border as they lie in memory.
+"""Passes scores between the host and the plugin without a Python object for each score.
 
-usage: scores.py wit FOLDER       rewrites the contract in a folder for the build
-       scores.py widen COMPONENT  makes a component that was built so one for the contract
+usage: scores.py wit FOLDER       changes the copy of the contract in a folder
+       scores.py widen COMPONENT  converts a component of the changed contract to the real contract
 
-componentize-py makes a Python object of each element of a list, but takes `bytes` for a list of 8-bit integers. So the
-component is built for a contract in which scores are `list<s8>`, with eight times as many elements. What is left is to say
-`list<s64>` in the component's types again, and to have the length of each such list divided by eight on its way out and
-multiplied on its way in: in the module that calls the interpreter, each function with scores gets another one around it.
+componentize-py makes a Python object of each element of a list, but accepts `bytes` for a list of 8-bit integers. Therefore the
+component is built for a changed contract. In it, scores are `list<s8>`, with eight elements for each score. The conversion writes
+`list<s64>` to the component's types again, and wraps each function that has scores, in the module that calls the interpreter. The
+wrapper multiplies the length of a list by eight before the call, and divides the length of the result by eight after it.
 """
 
 import pathlib
 import sys
 
-# By function, as the module exports it: how many parameters it has, and which of these is the length of scores, if one is.
+# For each exported function, the number of its parameters, and the parameter with the length of scores, or None.
 FUNCTIONS = {
     "berth:scheduler/score@0.2.0#score": (3, None),
     "berth:scheduler/normalize-score@0.2.0#normalize-score": (5, 4),
 }
-# As the binary format spells them; the contract has no list of 8-bit integers of its own.
+# The changed and the real type in the binary format. The contract has no other list of 8-bit integers.
 NARROW, WIDE = b"\x70\x7e", b"\x70\x78"
 
 # Sections of a component and of a module.
@@ -36,7 +36,7 @@ def rewrite_wit(folder):
 
 
 def encode(number):
-    """Unsigned LEB128."""
+    """Encodes a number as unsigned LEB128."""
     out = bytearray()
     while number >= 128:
         out.append(number & 127 | 128)
@@ -103,7 +103,7 @@ def imported_functions(content):
         elif kind == 3:
             reader.take(2)
         else:
-            # A table, which begins with the type of its elements, or a memory.
+            # A memory, or a table, which starts with the type of its elements.
             reader.take(1 if kind == 1 else 0)
             has_most = reader.number() & 1
             reader.number()
@@ -113,8 +113,8 @@ def imported_functions(content):
 
 
 def function_around(original, n_parameters, scores):
-    """The body of a function that calls another function. The result of that function lies in memory: whether it failed,
-    where the scores are, and how many."""
+    """The body of a function that wraps another function. The result of the wrapped function is in memory: whether the function
+    failed, the address of the scores, and their number."""
     result = n_parameters
     local_get, local_tee, call, i32_const, i32_shl, i32_shr, load, load_byte, store, is_zero, if_zero, end = (
         b"\x20", b"\x22", b"\x10", b"\x41", b"\x74", b"\x76", b"\x28\x02", b"\x2d\x00", b"\x36\x02", b"\x45", b"\x04\x40", b"\x0b"

@@ -1,4 +1,4 @@
-/* TenantQuota: a tenant has so many pods and no more. The value of a label names a pod's tenant. */
+/* TenantQuota: a tenant may have only a fixed number of pods. The value of a label names a pod's tenant. */
 #include <berth.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 static const char *label;
 static int64_t limit;
 
-/* A pod that has a node, or holds a place on one. */
+/* A pod that is on a node or has a reserved node. */
 struct held {
   char *uid, *tenant;
   struct held *next;
@@ -14,7 +14,7 @@ struct held {
 
 enum { N_BUCKETS = 1024 };
 
-/* By the hash of the uid. */
+/* The held pods, by the hash of their uids. */
 static struct held *buckets[N_BUCKETS];
 
 static struct held **find(const char *uid) {

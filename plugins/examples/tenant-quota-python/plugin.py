@@ -1,4 +1,4 @@
-"""TenantQuota: a tenant has so many pods and no more. The value of a label names a pod's tenant."""
+"""TenantQuota: a tenant may have only a fixed number of pods. The value of a label names a pod's tenant."""
 
 import berth
 
@@ -10,7 +10,7 @@ class TenantQuota:
     events_to_register = [berth.on("Pod", "Delete")]
 
     def __init__(self):
-        # By tenant: uids of the pods that have a node, or hold a place on one.
+        # The uids of each tenant's pods that are on a node or have a reserved node.
         self.held: dict[str, set[str]] = {}
 
     def configure(self, args):

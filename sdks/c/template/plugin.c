@@ -19,7 +19,7 @@ static berth_verdict filter(const berth_pod *pod, berth_row node) {
   return berth_reject_unresolvable(berth_concat("node(s) were in the zone ", zone, NULL));
 }
 
-/* How good is it, from 0 to 100? */
+/* How good is the node for the pod, from 0 to 100? */
 static int64_t score(const berth_pod *pod, berth_row node) {
   (void)pod;
   return berth_node_unschedulable(node) ? 0 : 100;
@@ -27,7 +27,7 @@ static int64_t score(const berth_pod *pod, berth_row node) {
 
 static const char *const labels[] = {"topology.kubernetes.io/zone", NULL};
 
-/* What may make room for a rejected pod; without this list it is tried again at every event. */
+/* The events that may make a rejected pod schedulable. Without this list, the pod is retried after every event. */
 static const struct berth_cluster_event events_to_register[] = {
     {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
     {0},

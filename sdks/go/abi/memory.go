@@ -5,25 +5,25 @@ import (
 	"unsafe"
 )
 
-// passedIn keeps what the host passed to the call under way: Go knows of it by numbers only until the bindings have made
-// slices of it.
+// passedIn pins the memory that the host passed to the current call. The bindings have only the addresses of this memory
+// until they make slices of it.
 var passedIn runtime.Pinner
 
-// Unpin is called when these slices are made.
+// Unpin releases the memory in passedIn. It is called after the bindings made slices of it.
 func Unpin() { passedIn.Unpin() }
 
-// Allocate gives memory that stays where it is until the pinner lets it go. Its alignment is at most 8.
+// Allocate returns memory that does not move until the pinner releases it. The memory is aligned to 8 bytes.
 func Allocate(pinner *runtime.Pinner, size, _ uintptr) unsafe.Pointer {
 	if size == 0 {
 		return nil
 	}
-	// Words are aligned to 8 bytes. The collector looks for no pointers in them.
+	// 64-bit words are aligned to 8 bytes. The garbage collector does not search them for pointers.
 	memory := unsafe.Pointer(unsafe.SliceData(make([]uint64, (size+7)/8)))
 	pinner.Pin(memory)
 	return memory
 }
 
-// The host asks for memory before it passes a list in. A list never grows.
+// The host calls this function for the memory of each list that it passes to the component. A list never grows.
 //
 //go:wasmexport cabi_realloc
 func reallocate(old unsafe.Pointer, oldSize, align, size uintptr) unsafe.Pointer {

@@ -1,5 +1,5 @@
-// Package abi is what the bindings are built on: values that Go has no types for, and memory for what goes through the
-// border. It is compiled into components only.
+// Package abi is used by the bindings. It has types for values for which Go has no types, and it allocates the memory of
+// values that the host and the component exchange. It is compiled into components only.
 package abi
 
 // Unit is a value without content.
@@ -11,25 +11,25 @@ type Tuple2[A, B any] struct {
 	F1 B
 }
 
-// What [Option.Tag] gives.
+// The values of [Option.Tag].
 const (
 	OptionNone = iota
 	OptionSome
 )
 
-// Option is a value or none.
+// Option is a value, or no value.
 type Option[T any] struct {
 	value  T
 	isSome bool
 }
 
-// Some is an option with a value.
+// Some returns an option with a value.
 func Some[T any](value T) Option[T] { return Option[T]{value: value, isSome: true} }
 
-// None is an option without.
+// None returns an option without a value.
 func None[T any]() Option[T] { return Option[T]{} }
 
-// Tag is the option's case in the contract.
+// Tag returns the option's case in the contract.
 func (option Option[T]) Tag() uint8 {
 	if option.isSome {
 		return OptionSome
@@ -37,10 +37,10 @@ func (option Option[T]) Tag() uint8 {
 	return OptionNone
 }
 
-// IsNone is whether there is no value.
+// IsNone says whether the option has no value.
 func (option Option[T]) IsNone() bool { return !option.isSome }
 
-// Some is the value. There must be one.
+// Some returns the value. It panics if the option has no value.
 func (option Option[T]) Some() T {
 	if !option.isSome {
 		panic("no value in an option")
@@ -48,7 +48,7 @@ func (option Option[T]) Some() T {
 	return option.value
 }
 
-// SomeOr is the value, or another if there is none.
+// SomeOr returns the value, or other if the option has no value.
 func (option Option[T]) SomeOr(other T) T {
 	if option.isSome {
 		return option.value
@@ -56,26 +56,26 @@ func (option Option[T]) SomeOr(other T) T {
 	return other
 }
 
-// What [Result.Tag] gives.
+// The values of [Result.Tag].
 const (
 	ResultOk = iota
 	ResultErr
 )
 
-// Result is an answer, or what came in its place.
+// Result is an answer or an error.
 type Result[T, E any] struct {
 	answer T
 	failed E
 	isErr  bool
 }
 
-// Ok is a result with an answer.
+// Ok returns a result with an answer.
 func Ok[T, E any](answer T) Result[T, E] { return Result[T, E]{answer: answer} }
 
-// Err is a result without.
+// Err returns a result with an error.
 func Err[T, E any](failed E) Result[T, E] { return Result[T, E]{failed: failed, isErr: true} }
 
-// Tag is the result's case in the contract.
+// Tag returns the result's case in the contract.
 func (result Result[T, E]) Tag() uint8 {
 	if result.isErr {
 		return ResultErr
@@ -83,10 +83,10 @@ func (result Result[T, E]) Tag() uint8 {
 	return ResultOk
 }
 
-// IsErr is whether something came in the answer's place.
+// IsErr says whether the result is an error.
 func (result Result[T, E]) IsErr() bool { return result.isErr }
 
-// Ok is the answer. There must be one.
+// Ok returns the answer. It panics if the result is an error.
 func (result Result[T, E]) Ok() T {
 	if result.isErr {
 		panic("no answer in a result")
@@ -94,7 +94,7 @@ func (result Result[T, E]) Ok() T {
 	return result.answer
 }
 
-// Err is what came in the answer's place. There must be something.
+// Err returns the error. It panics if the result is an answer.
 func (result Result[T, E]) Err() E {
 	if !result.isErr {
 		panic("an answer in a result")

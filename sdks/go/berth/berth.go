@@ -1,6 +1,6 @@
-// Package berth is what Berth plugins in Go are written with.
+// Package berth is the SDK for Berth plugins in Go.
 //
-// A plugin is a value with some of the methods below, registered by an init function:
+// A plugin is a value with some of the methods below. An init function registers it:
 //
 //	type even struct{}
 //
@@ -17,74 +17,79 @@
 //		return nil
 //	}
 //
-// plugin.wit must export an interface for each: filter, score, normalize-score, and those of points.go: pre-enqueue,
-// queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign, reuse, state.
+// plugin.wit must export the interface of each method: filter, score, normalize-score, and the interfaces of the methods
+// in points.go: pre-enqueue, queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight,
+// pre-bind, bind, post-bind, queueing-hint, sign, reuse, state.
 //
-// Everywhere, [Nodes] and [Pods] show the cluster.
+// Every method may call [Nodes] and [Pods] to read the cluster.
 //
-// A panic is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a plugin that keeps faulting
-// is rolled back or quarantined. Answer [Fail] to fail one attempt and go on.
+// A panic is a fault: the call traps, the scheduler counts the fault and starts a fresh instance, and a plugin that keeps
+// faulting is rolled back or quarantined. Return [Fail] to fail one attempt without a fault.
 //
-// There are no files, no sockets and no clock; time.Now answers nonsense and writes vanish. Use [Now] and [Log].
+// A plugin has no files, no sockets and no clock. time.Now returns a false time, and written output is lost. Use [Now] and
+// [Log].
 package berth
 
-// Plugin is what every plugin does.
+// Plugin is the interface of every plugin.
 type Plugin interface {
-	// Describe is called once, first, and may not depend on anything.
+	// Describe is called once, before any other method. It must always return the same manifest.
 	Describe() Manifest
 }
 
 // Configurer is a plugin with arguments.
 type Configurer interface {
-	// Configure gets the profile's pluginConfig as JSON, `null` when there is none. An error refuses it.
+	// Configure gets the args in the profile's pluginConfig as JSON, or `null` if the profile has none. An error refuses
+	// the args.
 	Configure(args []byte) error
 }
 
-// Filterer rejects nodes that cannot run the pod. It also answers why a node was rejected, and dry runs.
+// Filterer rejects nodes that cannot run the pod. Filter is also called to explain why a node was rejected, and in dry
+// runs.
 type Filterer interface {
-	// Filter gives nil if the node can run the pod.
+	// Filter returns nil if the node can run the pod.
 	Filter(pod *Pod, node *Node) *Rejection
 }
 
-// Scorer ranks the nodes that passed.
+// Scorer scores the nodes that passed.
 type Scorer interface {
-	// Score is 0 to 100, or anything if the plugin is a [Normalizer].
+	// Score returns 0 to 100, or any number if the plugin is a [Normalizer].
 	Score(pod *Pod, node *Node) int64
 }
 
-// Normalizer brings scores into 0 to 100.
+// Normalizer changes scores to the range from 0 to 100.
 type Normalizer interface {
-	// Normalize gets the scores of all nodes that passed, and changes them.
+	// Normalize gets the scores of all nodes that passed, and changes the scores in place.
 	Normalize(pod *Pod, scores []int64)
 }
 
-// NodesFilterer filters all nodes at once. Such a plugin is a [Filterer] too.
+// NodesFilterer filters all nodes in one call. The plugin must be a [Filterer] too.
 type NodesFilterer interface {
-	// FilterNodes gives the nodes that pass.
+	// FilterNodes returns the nodes that pass.
 	FilterNodes(pod *Pod, nodes []*Node) []*Node
 }
 
-// NodesScorer scores all nodes at once.
+// NodesScorer scores all nodes in one call.
 type NodesScorer interface {
-	// ScoreNodes gives as many scores as there are nodes.
+	// ScoreNodes returns one score for each node, in the order of the nodes.
 	ScoreNodes(pod *Pod, nodes []*Node) []int64
 }
 
-// Manifest is a plugin's account of itself.
+// Manifest describes a plugin and the data that it needs.
 type Manifest struct {
-	// Name is what profiles use. It must equal the file's name without `.wasm`.
+	// Name is the plugin's name in profiles. It must equal the file's name without `.wasm`.
 	Name string
-	// Version is for people.
+	// Version is shown to users. The scheduler does not compare versions.
 	Version string
-	// Columns are the parts of the node table that the plugin looks at.
+	// Columns are the parts of the node table that the plugin reads.
 	Columns []Column
-	// Pods is whether nodes have their pods, and [Pods] all of them. A [PodFollower] has them without saying so.
+	// Pods requests the pods on nodes: [Node.Pods] and [Pods]. A [PodFollower] gets the pods without this field.
 	Pods bool
-	// Objects are kinds to keep, whole; the operator must grant each.
+	// Objects are the kinds of which the plugin reads the whole objects. The operator must grant each kind.
 	Objects []ObjectKind
-	// PodJSON is whether pending pods have their whole JSON.
+	// PodJSON requests the whole JSON of pending pods.
 	PodJSON bool
-	// EventsToRegister are the events that may make a pod schedulable which this plugin rejected. Nil: any may.
+	// EventsToRegister are the events that may make a pod schedulable after this plugin rejected it. Nil stands for any
+	// event.
 	EventsToRegister []Event
 }
 
@@ -93,10 +98,10 @@ type ObjectKind struct {
 	APIVersion, Kind string
 }
 
-// Column is a part of the node table: a constant below, a [Label] or an [Annotation].
+// Column is a part of the node table: one of the constants below, a [Label] or an [Annotation].
 type Column string
 
-// The columns, by their names in the contract.
+// The columns, with their names in the contract.
 const (
 	Name             Column = "name"
 	Unschedulable    Column = "unschedulable"
@@ -111,42 +116,42 @@ const (
 	DeclaredFeatures Column = "declared-features"
 )
 
-// LabelPrefix marks a [Label] among the columns.
+// LabelPrefix is the first part of each column that [Label] returns.
 const LabelPrefix = "label "
 
-// Label is instead of [Labels]: this label only.
+// Label is the column of one label. [Labels] is the column of all labels.
 func Label(key string) Column { return LabelPrefix + Column(key) }
 
-// AnnotationPrefix marks an [Annotation] among the columns.
+// AnnotationPrefix is the first part of each column that [Annotation] returns.
 const AnnotationPrefix = "annotation "
 
-// Annotation is one annotation.
+// Annotation is the column of one annotation.
 func Annotation(key string) Column { return AnnotationPrefix + Column(key) }
 
-// Code is what sort of no a [Rejection] is.
+// Code is the kind of a [Rejection].
 type Code uint8
 
 // The codes.
 const (
-	// RejectCode is where evicting pods may help.
+	// RejectCode means that the eviction of pods may help. See [Reject].
 	RejectCode Code = iota
-	// UnresolvableCode is where it cannot.
+	// UnresolvableCode means that the eviction of pods cannot help. See [RejectUnresolvable].
 	UnresolvableCode
-	// PendingCode is until something outside the scheduler happens.
+	// PendingCode means that the pod waits for an event outside the scheduler. See [Pending].
 	PendingCode
-	// SkipCode is where the plugin has nothing to say.
+	// SkipCode means that the plugin has nothing to do for the pod. See [Skip].
 	SkipCode
-	// ErrorCode is where something broke. See [Fail].
+	// ErrorCode means that the attempt fails with an error. See [Fail].
 	ErrorCode
 )
 
-// Rejection says no: to the pod, or to a node for it. It is not to be changed: one may stand for many nodes.
+// Rejection rejects the pod, or a node for the pod. Do not change it, because one value may stand for many nodes.
 type Rejection struct {
 	Reason string
 	Code   Code
 }
 
-// last is the rejection made last: thousands of nodes are often rejected for the same reason.
+// last is the newest rejection. It is shared, because thousands of nodes are often rejected for the same reason.
 var last = &Rejection{}
 
 func rejection(code Code, reason string) *Rejection {
@@ -156,27 +161,28 @@ func rejection(code Code, reason string) *Rejection {
 	return last
 }
 
-// Reject is a rejection where evicting pods may help.
+// Reject rejects the pod or the node. The eviction of pods may help.
 func Reject(reason string) *Rejection { return rejection(RejectCode, reason) }
 
-// RejectUnresolvable is a rejection where evicting pods cannot help.
+// RejectUnresolvable rejects the pod or the node. The eviction of pods cannot help.
 func RejectUnresolvable(reason string) *Rejection {
 	return rejection(UnresolvableCode, reason)
 }
 
-// Pending is a rejection until something outside the scheduler happens; that event skips the pod's backoff.
+// Pending rejects the pod until an event outside the scheduler. After that event, the pod skips its backoff.
 func Pending(reason string) *Rejection { return rejection(PendingCode, reason) }
 
-// Skip is for PreFilter, PreScore, PreBindPreFlight, PreBind and Bind: nothing to say about this pod.
+// Skip says that the plugin has nothing to do for this pod. PreFilter, PreScore, PreBindPreFlight, PreBind and Bind may
+// return it.
 func Skip() *Rejection { return rejection(SkipCode, "") }
 
-// Fail is for what broke: the attempt fails with this reason and is repeated after a backoff. It counts in
-// `berth_plugin_errors_total` and is not a fault, as a panic would be.
+// Fail fails the attempt with this reason. The attempt is repeated after a backoff. The error counts in
+// `berth_plugin_errors_total`. It is not a fault, in contrast to a panic.
 func Fail(reason string) *Rejection { return rejection(ErrorCode, reason) }
 
 var registered Plugin
 
-// Register makes this the component's plugin. Called from an init function, once.
+// Register sets the component's plugin. Call it once, in an init function.
 func Register(plugin Plugin) {
 	if registered != nil {
 		panic("a component holds one plugin")
@@ -184,5 +190,5 @@ func Register(plugin Plugin) {
 	registered = plugin
 }
 
-// Registered is the component's plugin.
+// Registered returns the component's plugin.
 func Registered() Plugin { return registered }

@@ -1,9 +1,10 @@
 package berth
 
-// Effect is something that a plugin wants done: one of the types below. The operator must grant each sort.
+// Effect is an action that a plugin asks the scheduler to carry out: one of the types below. The operator must grant each
+// kind of effect.
 type Effect interface{ isEffect() }
 
-// ObjectRef names an object: the kind is written `v1/ConfigMap`, the namespace is empty for kinds without one.
+// ObjectRef names an object. The kind is written `v1/ConfigMap`. The namespace is empty for kinds without namespaces.
 type ObjectRef struct {
 	Kind, Namespace, Name string
 }
@@ -11,27 +12,28 @@ type ObjectRef struct {
 type (
 	// Bind binds the pod of this cycle to the node chosen for it.
 	Bind struct{}
-	// Patch is a JSON merge patch. A `resourceVersion` in it makes it fail when the object has changed since.
+	// Patch applies a JSON merge patch to an object. If the patch contains a `resourceVersion`, it fails if the object has
+	// changed since that version.
 	Patch struct {
 		Object      ObjectRef
 		Subresource string
 		Body        []byte
 	}
-	// Create makes an object from JSON.
+	// Create creates an object from JSON.
 	Create struct {
 		Kind, Namespace string
 		Body            []byte
 	}
 	// Delete deletes an object.
 	Delete struct{ Object ObjectRef }
-	// Evict makes room by evicting a pod from its node.
+	// Evict evicts a pod from its node.
 	Evict struct {
 		Pod     *Pod
 		Message string
 	}
-	// Allow lets a pod that waits on Permit go on.
+	// Allow allows a pod that waits at Permit to continue.
 	Allow struct{ UID string }
-	// TurnDown turns down a pod that waits on Permit.
+	// TurnDown rejects a pod that waits at Permit.
 	TurnDown struct{ UID, Reason string }
 	// Activate moves pods to activeQ.
 	Activate struct{ UIDs []string }
@@ -42,9 +44,10 @@ type (
 		Warning              bool
 		Reason, Action, Note string
 	}
-	// WaitFor is an effect of PreBind, and of Permit together with WaitMilliseconds. The plugin is asked again when one of the
-	// objects has changed, and the attempt fails with Message after Milliseconds. Objects may name the pod itself, with the kind
-	// `v1/Pod`; the plugin is then asked with the pod as it is after the change. WaitFor must be the last effect of the answer.
+	// WaitFor waits until one of the objects changes, then the scheduler calls the method again. The attempt fails with
+	// Message after Milliseconds. PreBind may return it, and so may Permit together with WaitMilliseconds. Objects may name
+	// the pod itself, with the kind `v1/Pod`; the method then gets the changed pod. WaitFor must be the last effect in the
+	// list.
 	WaitFor struct {
 		Objects      []ObjectRef
 		Milliseconds uint64

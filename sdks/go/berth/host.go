@@ -1,9 +1,9 @@
 package berth
 
-// Level is how urgent a line of the log is.
+// Level is the level of a log line.
 type Level uint8
 
-// The levels, least urgent first.
+// The levels, from the least urgent to the most urgent.
 const (
 	Debug Level = iota
 	Info
@@ -11,7 +11,7 @@ const (
 	Error
 )
 
-// Host is what the scheduler offers to a plugin. It is set before any plugin is called.
+// Host holds the scheduler's functions for a plugin. It is set before any method of the plugin is called.
 var Host struct {
 	Log       func(level Level, message string)
 	Now       func() uint64
@@ -31,46 +31,46 @@ type Removal struct {
 	Pods []*Pod
 }
 
-// Preemption is a node on which the pod fits once these pods are gone.
+// Preemption is a node on which the pod fits after the eviction of the victims.
 type Preemption struct {
 	Node *Node
-	// Victims are the pods, the most important first.
+	// Victims are the pods to evict, the most important pod first.
 	Victims []*Pod
-	// Violations is how many of the evictions violate a disruption budget.
+	// Violations is the number of evictions that violate a disruption budget.
 	Violations int64
 }
 
-// ObjectKey names an object of a kind.
+// ObjectKey names one of the objects of a kind.
 type ObjectKey struct {
 	Namespace, Name string
 }
 
-// Log writes to the scheduler's log.
+// Log writes a line to the scheduler's log.
 func Log(level Level, message string) { Host.Log(level, message) }
 
-// Now is milliseconds since 1970, as of the start of this cycle.
+// Now returns the time at the start of this cycle, in milliseconds since 1970.
 func Now() uint64 { return Host.Now() }
 
 // Count adds to the counter `berth_plugin_custom_total{name}`.
 func Count(name string, amount uint64) { Host.Count(name, amount) }
 
-// ImageSize is in bytes; 0 if no node has the image.
+// ImageSize returns the size of an image in bytes, or 0 if no node has the image.
 func ImageSize(name string) int64 { return Host.ImageSize(name) }
 
-// Objects are those of a kind that the manifest names, as JSON.
+// Objects returns the objects of a kind as JSON. The manifest must name the kind.
 func Objects(kind ObjectKind) map[ObjectKey][]byte { return Host.Objects(kind) }
 
-// DryRun is for PostFilter: what the profile's other Filter plugins would say about nodes without some of their pods. Nil:
-// they pass.
+// DryRun asks the profile's other Filter plugins about nodes without some of their pods. It returns one answer for each
+// case; nil means that the node passes. Call it in PostFilter only.
 func DryRun(cases []Removal) []*Rejection { return Host.DryRun(cases) }
 
-// AskExtenders is for PostFilter: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out
-// and may name other pods of a node.
+// AskExtenders asks the HTTP extenders that have a `preemptVerb`, and returns the preemptions that they keep. An extender
+// may remove nodes and name other victims on a node. Call it in PostFilter only.
 func AskExtenders(preemptions []Preemption) []Preemption { return Host.AskExtenders(preemptions) }
 
-// Nodes are all nodes of the cluster, with the columns of the manifest.
+// Nodes returns all nodes of the cluster, with the columns of the manifest.
 func Nodes() []*Node { return Host.Nodes() }
 
-// Pods are all pods on nodes, those that are being bound included, if the manifest asks for them or the plugin is a
-// [PodFollower].
+// Pods returns all pods on nodes, including the pods that are being bound. The manifest must request Pods, or the plugin
+// must be a [PodFollower].
 func Pods() []*Pod { return Host.Pods() }

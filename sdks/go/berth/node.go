@@ -2,17 +2,17 @@ package berth
 
 import "slices"
 
-// Node is a node; what the plugin's columns don't name stays empty. It is not to be changed.
+// Node is a node. A field is empty if the manifest does not request its column. Do not change a node.
 type Node struct {
 	Row           uint32
 	Name          string
 	Unschedulable bool
 	Labels        Pairs
 	Taints        []Taint
-	// By resource: milli-CPU, bytes, units. What is not there is 0.
+	// The amount of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0.
 	Allocatable map[string]int64
 	Requested   map[string]int64
-	// Requests with defaults for containers that request none.
+	// The sums of the pods' requests. A container without a request counts with a default.
 	NonZeroMilliCPU  int64
 	NonZeroMemory    int64
 	PodCount         int64
@@ -20,49 +20,49 @@ type Node struct {
 	HostPorts        []HostPort
 	DeclaredFeatures []string
 	Annotations      Pairs
-	// If the manifest asks for them, or the plugin is a [PodFollower].
+	// The pods on the node, if the manifest requests Pods or the plugin is a [PodFollower].
 	Pods []*Pod
 }
 
-// Pod is a pod, pending or placed.
+// Pod is a pending pod or a pod on a node.
 type Pod struct {
 	UID       string
 	Namespace string
 	Name      string
 	Priority  int32
 	Labels    Pairs
-	// The owner reference with `controller: true`; nil if there is none.
+	// The owner reference with `controller: true`, or nil if the pod has none.
 	Owner     *Owner
 	Images    []string
 	HostPorts []HostPort
-	// What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0.
+	// The pod's request of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0.
 	Requests map[string]int64
-	// What the usage of its node grows by: a resize under way counts. NonZero has defaults for containers that request
-	// none.
+	// The amounts that the pod adds to the usage of its node, including a resize that is in progress. In the NonZero
+	// fields, a container without a request counts with a default.
 	PlacedRequests  map[string]int64
 	NonZeroMilliCPU int64
 	NonZeroMemory   int64
-	// The whole pending pod, if the manifest's PodJSON asks for it.
+	// The whole pending pod, if the manifest requests PodJSON.
 	JSON []byte
-	// Only for a pod on a node.
+	// Slot and Node are set for pods on nodes only.
 	Slot uint32
 	Node *Node
 }
 
-// Owner is the controller of a pod, as in its `metadata.ownerReferences`.
+// Owner is the controller of a pod, as in the pod's `metadata.ownerReferences`.
 type Owner struct {
 	APIVersion, Kind, Name, UID string
 }
 
-// Pair is a label.
+// Pair is a label or an annotation.
 type Pair struct {
 	Key, Value string
 }
 
-// Pairs are labels. There are few, so they are searched.
+// Pairs are labels or annotations. An object has few of them, therefore Get searches the list.
 type Pairs []Pair
 
-// Get gives a label's value, and whether there is one.
+// Get returns the value of a label or annotation, and whether the key exists.
 func (pairs Pairs) Get(key string) (string, bool) {
 	for i := range pairs {
 		if pairs[i].Key == key {
@@ -77,19 +77,21 @@ func (pairs Pairs) Get(key string) (string, bool) {
 	return "", false
 }
 
-// mark is the key of a pair behind the end of labels or annotations, where only [Pairs.Get] looks. No label has such a key.
+// mark is the key of a pair behind the end of labels or annotations. Only [Pairs.Get] reads that pair. No label has such a
+// key.
 const mark = "\x00"
 
-// Chosen marks labels or annotations of which the manifest names some by key, so that the read of another key is told. The
-// prefix is [LabelPrefix] or [AnnotationPrefix]. For the SDK itself.
+// Chosen marks the labels or annotations of a node, if the manifest requests single keys. [Pairs.Get] then logs each read
+// of another key. The prefix is [LabelPrefix] or [AnnotationPrefix]. Only the SDK itself calls Chosen.
 func Chosen(pairs Pairs, prefix string) Pairs {
 	return append(pairs, Pair{Key: mark, Value: prefix})[:len(pairs)]
 }
 
-// told are the keys that were read in vain, by prefix and key.
+// told are the undeclared reads that were logged: for each, the prefix and the key.
 var told = map[Pair]bool{}
 
-// tellUndeclared says it once if the manifest does not name the key: the scheduler knows the line by its beginning.
+// tellUndeclared logs the read of a key once, if the manifest does not request the key. The scheduler recognizes the log
+// line by its first words.
 func tellUndeclared(prefix, key string) {
 	read := Pair{Key: key, Value: prefix}
 	if told[read] {
@@ -102,12 +104,12 @@ func tellUndeclared(prefix, key string) {
 	}
 }
 
-// Taint is one of `spec.taints`; Effect is NoSchedule, PreferNoSchedule or NoExecute.
+// Taint is an entry of `spec.taints`. Effect is NoSchedule, PreferNoSchedule or NoExecute.
 type Taint struct {
 	Key, Value, Effect string
 }
 
-// HostPort is a port of the node in use. The address 0.0.0.0 stands for all.
+// HostPort is a port of a node that a pod uses. The address 0.0.0.0 stands for all addresses.
 type HostPort struct {
 	Address, Protocol string
 	Port              int32

@@ -1,48 +1,51 @@
 package berth
 
-// PreEnqueuer keeps pods out of activeQ.
+// PreEnqueuer decides whether a pod may enter activeQ.
 type PreEnqueuer interface {
-	// PreEnqueue gives nil if the pod may be scheduled.
+	// PreEnqueue returns nil if the pod may enter activeQ.
 	PreEnqueue(pod *Pod) *Rejection
 }
 
-// QueueSorter orders activeQ.
+// QueueSorter sorts activeQ.
 type QueueSorter interface {
-	// SortKey is the pod's place: smaller comes first. queuedAt is milliseconds since 1970.
+	// SortKey returns the pod's sort key. The pod with the smallest key comes first. queuedAt is in milliseconds since 1970.
 	SortKey(pod *Pod, queuedAt int64) (first, second int64)
 }
 
-// PodFollower is told which pods are on nodes, so that counts which follow both are up to date at every call.
+// PodFollower learns which pods are on nodes. Counts that both methods maintain are up to date at every other call.
 type PodFollower interface {
-	// PodPlaced is for a pod that came to a node, or is about to: it is being bound. Called for each pod once, before anything
-	// is asked about the cluster that has it.
+	// PodPlaced is called once for each pod that is on the node or is being bound to it. It is called before any other
+	// method sees the cluster with this pod.
 	PodPlaced(pod *Pod, node *Node)
-	// PodRemoved is for one that left. A pod that changed is removed, as it was, and placed.
+	// PodRemoved is called for each pod that left its node. If a pod changed, PodRemoved gets the old pod, then PodPlaced
+	// gets the new one.
 	PodRemoved(pod *Pod, node *Node)
 }
 
-// PreFilterer looks at the pod once, before any node.
+// PreFilterer prepares Filter for a pod.
 type PreFilterer interface {
-	// PreFilter gives the names of the nodes that are left, or nil for all. [Skip] means that Filter is not asked.
+	// PreFilter is called once for the pod, before Filter. It returns the names of the only nodes to consider, or nil for
+	// all nodes. After [Skip], Filter is not called.
 	PreFilter(pod *Pod) (nodes []string, rejection *Rejection)
 }
 
-// PostFilterer is asked when no node passed.
+// PostFilterer tries to make a pod schedulable after no node passed.
 type PostFilterer interface {
-	// PostFilter gives a rejection to pass on to the next plugin. See [DryRun] and [AskExtenders].
+	// PostFilter returns an outcome, or a rejection, after which the next plugin is called. See [DryRun] and
+	// [AskExtenders].
 	PostFilter(pod *Pod, failure *Failure) (Outcome, *Rejection)
 }
 
-// Failure is why no node passed.
+// Failure contains the reasons why no node passed.
 type Failure struct {
 	Rejections []NodesRejection
-	// Absent is for all other nodes, when PreFilter turned them or the pod down.
+	// Absent is the rejection of all other nodes, if PreFilter rejected them or the pod.
 	Absent *Rejection
-	// Nominated are pods that hold a nomination.
+	// Nominated are the pods that are nominated to nodes.
 	Nominated []Nomination
 }
 
-// NodesRejection is a rejection and the nodes that it is about.
+// NodesRejection is a rejection and the rejected nodes.
 type NodesRejection struct {
 	Rejection *Rejection
 	Nodes     []*Node
@@ -54,96 +57,100 @@ type Nomination struct {
 	Pod  *Pod
 }
 
-// Outcome is what PostFilter has come to.
+// Outcome is the result of a successful PostFilter.
 type Outcome struct {
-	// Node is to be nominated, if there is one.
+	// Node is the node to nominate for the pod, or nil.
 	Node *Node
-	// Clear the pod's nomination.
+	// Clear removes the pod's nomination.
 	Clear   bool
 	Effects []Effect
 }
 
-// PreScorer prepares scoring.
+// PreScorer prepares Score for a pod.
 type PreScorer interface {
-	// PreScore gives nil, or [Skip]: Score is not asked.
+	// PreScore is called once for the pod, before Score. After [Skip], Score is not called.
 	PreScore(pod *Pod, nodes []*Node) *Rejection
 }
 
-// Reserver counts something of its own.
+// Reserver reserves the plugin's own resources on the chosen node.
 type Reserver interface {
-	// Reserve gives nil if the node still has what the pod wants.
+	// Reserve returns nil if the node still has the resources for the pod.
 	Reserve(pod *Pod, node *Node) *Rejection
-	// Unreserve must bear being called without a reservation.
+	// Unreserve releases the reservation. It must do nothing if there is no reservation.
 	Unreserve(pod *Pod, node *Node)
 }
 
-// Permitter has the last word before binding.
+// Permitter allows, rejects or delays the binding of a pod.
 type Permitter interface {
 	Permit(pod *Pod, node *Node) Verdict
 }
 
-// Verdict lets the pod go on, if it is empty.
+// Verdict is the answer of Permit. An empty Verdict allows the binding.
 type Verdict struct {
-	// WaitMilliseconds holds the pod for at most so long.
+	// WaitMilliseconds is the maximum time for which Permit holds the pod; 0 does not hold it.
 	WaitMilliseconds uint64
 	Deny             *Rejection
 	Effects          []Effect
 }
 
-// PreFlighter says before Permit is waited for whether PreBind will have something to do. A plugin without it always has.
+// PreFlighter says whether PreBind will have something to do. It is asked before the wait at Permit. A plugin that has
+// PreBind and is no PreFlighter always counts as having something to do.
 type PreFlighter interface {
-	// PreBindPreFlight gives [Skip] if PreBind need not be called, else whether it may run side by side with the PreBind of
-	// the plugins next to it.
+	// PreBindPreFlight returns [Skip] if PreBind has nothing to do. Otherwise allowParallel says whether PreBind may run in
+	// parallel with the PreBind of the plugins next to this one.
 	PreBindPreFlight(pod *Pod, node *Node) (allowParallel bool, rejection *Rejection)
 }
 
-// PreBinder does what must be done before the pod is bound.
+// PreBinder does work that must be complete before the pod is bound.
 type PreBinder interface {
-	// PreBind gives [Skip] if there is nothing to do.
+	// PreBind returns effects, or [Skip] if it has nothing to do.
 	PreBind(pod *Pod, node *Node) ([]Effect, *Rejection)
 }
 
 // Binder binds pods.
 type Binder interface {
-	// Bind gives [Skip] for a pod of another plugin.
+	// Bind returns effects, or [Skip] to leave the pod to the next Bind plugin.
 	Bind(pod *Pod, node *Node) ([]Effect, *Rejection)
 }
 
-// PostBinder is told after the pod was bound.
+// PostBinder is called after the pod was bound.
 type PostBinder interface {
 	PostBind(pod *Pod, node *Node)
 }
 
-// Hinter decides whether an event is worth another attempt of a pod that the plugin rejected.
+// Hinter decides whether an event may make a pod schedulable that the plugin rejected.
 type Hinter interface {
+	// QueueingHint returns true to retry the pod. The subject is the object of the event.
 	QueueingHint(pod *Pod, event Event, subject Subject) bool
 }
 
-// Subject is what an event happened to, before and after; nil where it does not exist. Everything is empty for an object
-// of a kind that the manifest's Objects don't name.
+// Subject is the object of an event, before and after the event. A version that does not exist is nil. All fields are empty
+// for an object of a kind that the manifest's Objects do not name.
 type Subject struct {
 	OldPod, NewPod *Pod
-	// Row stays 0. The nodes have the columns Name, Unschedulable, Labels, Taints, Allocatable and DeclaredFeatures, whether
-	// the manifest asks for them or not.
+	// Their Row is 0. They always have the columns Name, Unschedulable, Labels, Taints, Allocatable and DeclaredFeatures,
+	// even if the manifest does not request these columns.
 	OldNode, NewNode *Node
-	// An object of another kind, and its JSON.
+	// An object of another kind, and its JSON before and after the event.
 	Object           ObjectRef
 	OldJSON, NewJSON []byte
 }
 
-// Signer lets the scheduler reuse answers.
+// Signer tells the scheduler which pods get the same answers.
 type Signer interface {
-	// Sign gives what pods with the same answers share, or false.
+	// Sign returns the same string for all pods that get the same answers, or false.
 	Sign(pod *Pod) (string, bool)
 }
 
-// Reuser lets the scheduler keep answers for pods that differ in their names alone.
+// Reuser lets the scheduler keep answers for pods that differ only in their names.
 type Reuser interface {
-	// Reach says what verdicts and scores about such pods follow from. `reuse` in the contract has the whole of it.
+	// Reach says on which data the verdicts and scores for the pod depend. The interface `reuse` of the contract documents
+	// the details.
 	Reach(pod *Pod) Reach
 }
 
-// Reach is how far answers reach: one of [ReachCluster], [ReachNothing], [ReachNothingAnywhere], [ReachNothingYet], or [ReachRow].
+// Reach is the data on which the answers for a pod depend: one of [ReachCluster], [ReachNothing], [ReachNothingAnywhere],
+// [ReachNothingYet], or [ReachRow].
 type Reach struct {
 	Kind    ReachKind
 	Version uint64
@@ -162,27 +169,31 @@ const (
 )
 
 var (
-	// ReachCluster is for answers that follow from anything.
+	// ReachCluster says that the answers may depend on any data. A plugin that is no [Reuser] always counts as this.
 	ReachCluster = Reach{}
-	// ReachNothing is for pods that the plugin has nothing to do with: every node passes and scores 0.
+	// ReachNothing says that the plugin has nothing to do for the pod: every node passes and scores 0.
 	ReachNothing = Reach{Kind: ReachKindNothing}
-	// ReachNothingAnywhere is for such pods that make no difference on nodes either: [Pods] may lack them.
+	// ReachNothingAnywhere is [ReachNothing] for a pod that changes no answer when it is on a node either: [Pods] may lack
+	// the pod.
 	ReachNothingAnywhere = Reach{Kind: ReachKindNothingAnywhere}
-	// ReachNothingYet is as [ReachNothing], until a pod comes to a node with which the plugin may have something to do.
+	// ReachNothingYet is [ReachNothing] until a pod is placed on a node or nominated to a node, and Reach has returned none
+	// of these three values for such a pod.
 	ReachNothingYet = Reach{Kind: ReachKindNothingYet}
 )
 
-// ReachRow is for answers that follow from such a pod, from the node's own columns, and from what the version stands for; those
-// about the pod alone from the pod and the version.
+// ReachRow says that the answers depend only on the pod without its names, on the node's own columns, and on the data that
+// the version stands for. The answers of PreFilter, PreScore and Bind depend only on the pod and the version.
 func ReachRow(version uint64) Reach { return Reach{Kind: ReachKindRow, Version: version} }
 
-// Stateful is a plugin that hands something to its next version.
+// Stateful is a plugin that passes its state to its next version.
 type Stateful interface {
+	// Snapshot returns the state of this version.
 	Snapshot() []byte
+	// Restore gets the snapshot of the previous version. An error refuses the snapshot.
 	Restore(snapshot []byte) error
 }
 
-// Actions are what happened to an object.
+// Actions are the changes of an object.
 type Actions uint16
 
 // The actions, as kube-scheduler names them.
@@ -200,14 +211,14 @@ const (
 	UpdatePodToleration
 	UpdatePodSchedulingGatesEliminated
 	UpdatePodGeneratedResourceClaim
-	// AnyAction is all of them.
+	// AnyAction is all actions.
 	AnyAction Actions = 1<<13 - 1
-	// Update is every update: the only one that kinds besides pods and nodes have.
+	// Update is all update actions. It is the only update action for kinds other than pods and nodes.
 	Update = AnyAction &^ (Add | Deleted)
 )
 
-// Event is something that happened: the resource is `Pod`, `Node`, `PersistentVolumeClaim`, `<plural>.<version>.<group>`
-// or `*`.
+// Event is a change in the cluster. The resource is `Pod`, `Node`, `PersistentVolumeClaim`, `<plural>.<version>.<group>` or
+// `*`.
 type Event struct {
 	Resource string
 	Actions  Actions

@@ -23,7 +23,7 @@ func (*plugin) Describe() berth.Manifest {
 		Name:    "{{name}}",
 		Version: "0.1.0",
 		Columns: []berth.Column{berth.Unschedulable, berth.Label(zoneLabel)},
-		// What may make room for a rejected pod; without this field it is tried again at every event.
+		// The events that may make a rejected pod schedulable. Without this field, the pod is retried after every event.
 		EventsToRegister: []berth.Event{{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel}},
 	}
 }

@@ -1,12 +1,11 @@
-// The nodes that a call is about, as columns: what filterColumns and scoreColumns are given. index.d.ts has the
-// documentation.
+// The nodes of a call as columns: the argument of filterColumns and scoreColumns. index.d.ts has the documentation.
 
 import { Unfit } from "./plugin.js";
 
-/** How many keys of `flags`, of `scores` and of `kept` are kept: those used last. */
+/** The number of keys whose results `flags` and `scores` together keep, and the number of keys of `kept`. */
 export const KEPT = 16;
 
-/** Bitmaps of nodes are 32-bit words here, two for each 64-bit word of the contract. */
+/** Converts a bitmap of nodes to 32-bit words, two words for each 64-bit word of the contract. */
 const bitsOf = (words) => {
   const bits = new Uint32Array(2 * words.length);
   for (let i = 0; i < words.length; i++) {
@@ -17,9 +16,9 @@ const bitsOf = (words) => {
 };
 
 const wordsOf = (bits) => {
-  // At least one word: an empty list would not be aligned like one of 64-bit words.
+  // The list has at least one word, because an empty list would not be aligned like a list of 64-bit words.
   const words = Array.from({ length: Math.max(bits.length >> 1, 1) }, () => [0, 0]);
-  // Signed, since the bindings cut off what is above.
+  // The words are signed, because the bindings limit values to the range of a signed integer.
   for (let i = 0; i < bits.length; i++) words[i >> 1][i & 1] = bits[i] | 0;
   return words;
 };
@@ -50,7 +49,7 @@ class Selection {
     this.bits = bitsOf(words);
     this.n = 0;
     for (const bits of this.bits) this.n += ones(bits);
-    /** Whether every row of the table is asked about, and none beyond. */
+    /** Whether exactly all rows of the table are selected. */
     this.isEverything = this.n === table.nodes.length && this.n === table.nNodes && this.#coversFirst(this.n);
   }
 
@@ -63,7 +62,7 @@ class Selection {
     return (this.#rows ??= rowsOf(this.words));
   }
 
-  /** One value for each row of the table; what is left are those of the selected rows. */
+  /** Returns the values of the selected rows. `values` has one value for each row of the table. */
   of(values) {
     if (this.isEverything) return values.length === this.n ? values : values.slice(0, this.n);
     const chosen = new values.constructor(this.n);
@@ -71,7 +70,7 @@ class Selection {
     for (let i = 0; i < this.bits.length; i++) {
       const base = 32 * i;
       let bits = this.bits[i] | 0;
-      // Mostly all 32 or none.
+      // Usually all 32 bits are equal.
       if (bits === -1 && chosen.set) {
         chosen.set(values.subarray(base, base + 32), at);
         at += 32;
@@ -89,7 +88,7 @@ function ones(bits) {
   return (((bits + (bits >>> 4)) & 0x0f0f0f0f) * 0x01010101) >>> 24;
 }
 
-/** A set of nodes, by rows. */
+/** A set of nodes: a bitmap of their rows. */
 class Flags {
   constructor(bits) {
     this.bits = bits;
@@ -126,7 +125,7 @@ export function checkLength(member, answers, n) {
   if (answers?.length !== n) throw new Unfit(member, `${answers?.length} answers about ${n} nodes`);
 }
 
-/** One value for each row, kept up to date once somebody has asked for it. */
+/** One value for each row. It is kept up to date after its first read. */
 class Column {
   constructor(make, read) {
     this.make = make;
@@ -147,7 +146,7 @@ class Column {
   }
 }
 
-/** The same for a set of nodes. */
+/** A set of nodes. It is kept up to date after its first read. */
 class FlagColumn {
   constructor(test) {
     this.test = test;
@@ -171,10 +170,10 @@ class FlagColumn {
 
 const allRows = ({ nodes }) => Array.from(nodes, (_, row) => row);
 
-/** What the plugin looks at as columns. */
+/** The columns that the plugin has read. */
 export class ColumnStore {
   #parts = new Map();
-  /** In the order of their use. */
+  /** The columns with keys, in the order of their last use. */
   #kept = new Map();
   #selection = null;
 
@@ -182,7 +181,7 @@ export class ColumnStore {
     return this.#parts.size + this.#kept.size === 0;
   }
 
-  /** Other nodes: whether a selection is everything may be another answer. */
+  /** It is called after nodes were added or removed, because `isEverything` may have changed. */
   forgetSelection() {
     this.#selection = null;
   }
@@ -192,7 +191,7 @@ export class ColumnStore {
     for (const column of this.#kept.values()) column.refresh(rows, table.nodes);
   }
 
-  /** Score is mostly asked about the nodes that Filter left, and NormalizeScore about the same. */
+  /** The last selection is kept, because Score and NormalizeScore usually get the nodes that passed Filter. */
   selection(words, table) {
     const isSame = (last) =>
       last.words.length === words.length && last.words.every(([a, b], i) => a === words[i][0] && b === words[i][1]);

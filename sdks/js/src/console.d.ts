@@ -1,4 +1,4 @@
-/** Its lines go to the scheduler's log, as those of `log`: `console.log` at level info. */
+/** Writes lines to the scheduler's log, as `log` does. `console.log` writes at level info. */
 interface Console {
   debug(...data: any[]): void;
   trace(...data: any[]): void;

@@ -1,9 +1,9 @@
-// `console`, for whoever is used to it: its lines go to the scheduler's log, at most 20 a second as all of a plugin's. What
-// a module says while the build runs it, before there is a scheduler, is kept until the first call.
+// `console` writes lines to the scheduler's log. The scheduler limits a plugin to 20 lines per second. The build runs the
+// module before a scheduler exists: lines from that run are kept until the first call.
 
 import { log } from "berth:scheduler/host@0.2.0";
 
-/** What was said before the first call; null from there on. */
+/** The lines before the first call of the instance; null after it. */
 let early = [];
 
 function text(value) {
@@ -25,7 +25,7 @@ function say(level, values) {
   else log(level, line);
 }
 
-/** A scheduler is there from here on: the first call of an instance has come. */
+/** Writes the kept lines. It is called at the first call of an instance, because the scheduler exists then. */
 export function openConsole() {
   const lines = early ?? [];
   early = null;

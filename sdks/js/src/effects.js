@@ -1,4 +1,4 @@
-// What a plugin wants done. index.d.ts has the documentation.
+// The effects. index.d.ts has the documentation.
 
 import { encode } from "./text.js";
 

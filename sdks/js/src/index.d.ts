@@ -1,5 +1,5 @@
 /**
- * Write a Berth plugin in JavaScript or TypeScript: plugin.js or plugin.ts exports it by default.
+ * The SDK for Berth plugins in JavaScript and TypeScript. The default export of plugin.js or plugin.ts is the plugin:
  *
  *     import { reject } from "berth";
  *
@@ -11,18 +11,19 @@
  *       score: (pod, node) => 100 - Math.min(100, node.podCount),
  *     };
  *
- * plugin.wit must export the interface of each member that the plugin has: `filter`, `score`, `normalize`
- * (normalize-score), `preEnqueue` (pre-enqueue) and so on; `snapshot` and `restore` are `state`, `sortKey` is queue-sort.
+ * plugin.wit must export the interface of each member: pre-enqueue, queue-sort (sortKey), pre-filter, filter, post-filter,
+ * pre-score, score, normalize-score (normalize, normalizeColumns), reserve, permit, pre-bind-pre-flight, pre-bind, bind,
+ * post-bind, queueing-hint, sign, reuse (reach), state (snapshot, restore).
  *
- * Everywhere, `nodes()` and `pods()` show the cluster.
+ * Every member may call `nodes()` and `pods()` to read the cluster.
  *
- * An exception that a member lets go is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a
- * plugin that keeps faulting is rolled back or quarantined. Answer `fail(...)` to fail one attempt and go on.
+ * An uncaught exception is a fault: the call traps, the scheduler counts the fault and starts a fresh instance, and a plugin
+ * that keeps faulting is rolled back or quarantined. Return `fail(...)` to fail one attempt without a fault.
  *
- * Amounts are numbers: milli-CPU and bytes stay below 2^53. Clocks, files, sockets and randomness are not there.
+ * Amounts are numbers: milli-CPU and bytes are below 2^53. A plugin has no clock, no files, no sockets and no randomness.
  */
 declare module "berth" {
-  /** A part of the node table. `{ label }` is instead of "labels": this label only. */
+  /** A part of the node table. `{ label }` is the column of one label, "labels" is the column of all labels. */
   type Column =
     | "name"
     | "unschedulable"
@@ -45,23 +46,23 @@ declare module "berth" {
   }
 
   interface HostPort {
-    /** `0.0.0.0` stands for every address. */
+    /** The address 0.0.0.0 stands for all addresses. */
     address: string;
     protocol: string;
     port: number;
   }
 
-  /** A node; what the plugin's `columns` don't name stays empty. */
+  /** A node. A field is empty if the plugin's `columns` do not request it. */
   interface Node {
     readonly row: number;
     readonly name: string;
     readonly unschedulable: boolean;
     readonly labels: ReadonlyMap<string, string>;
     readonly taints: readonly Taint[];
-    /** By resource: milli-CPU, bytes, units. What is not there is 0. */
+    /** The amount of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0. */
     readonly allocatable: ReadonlyMap<string, number>;
     readonly requested: ReadonlyMap<string, number>;
-    /** Requests with defaults for containers that request none. */
+    /** The sums of the pods' requests. A container without a request counts with a default. */
     readonly nonZeroMilliCpu: number;
     readonly nonZeroMemory: number;
     readonly podCount: number;
@@ -69,7 +70,7 @@ declare module "berth" {
     readonly hostPorts: readonly HostPort[];
     readonly declaredFeatures: readonly string[];
     readonly annotations: ReadonlyMap<string, string>;
-    /** If the plugin has `pods`, `podPlaced` or `podRemoved`. */
+    /** The pods on the node, if the plugin has `pods`, `podPlaced` or `podRemoved`. */
     readonly pods: readonly Pod[];
   }
 
@@ -81,16 +82,16 @@ declare module "berth" {
   }
 
   /**
-   * The nodes that a call is about, as columns of the same length, in the order of their rows. What the plugin's `columns`
-   * don't name is 0. Read it in this call only, and do not change it.
+   * The nodes of a call as columns of the same length, in the order of their rows. A column is 0 or undefined if the plugin's
+   * `columns` do not request it. Read the columns in this call only, and do not change them.
    */
   interface Columns {
     readonly length: number;
     readonly nodes: Node[];
-    /** Milli-CPU, bytes or units; `pods` is a resource as well. */
+    /** The amounts of a resource: milli-CPU, bytes or units. `pods` is also a resource. */
     allocatable(resource: string): Float64Array;
     requested(resource: string): Float64Array;
-    /** Requests with defaults for containers that request none. */
+    /** The sums of the pods' requests. A container without a request counts with a default. */
     readonly nonZeroMilliCpu: Float64Array;
     readonly nonZeroMemory: Float64Array;
     readonly podCount: Float64Array;
@@ -99,21 +100,22 @@ declare module "berth" {
     label(key: string): readonly (string | undefined)[];
     annotation(key: string): readonly (string | undefined)[];
     /**
-     * The nodes for which the function says true: asked when a node has changed, and not for each pod. It looks at the node
-     * alone; `key` stands for whatever else it depends on. What was said for the 16 keys used last is kept.
+     * The nodes for which the function returns true. The function is called when a node has changed, and not for each pod. It
+     * must depend only on the node and on the data that `key` stands for. The results for the 16 most recently used keys are
+     * kept.
      */
     flags(key: string, test: (node: Node) => boolean): Flags;
-    /** The same with a score for each node: what `scoreColumns` may answer as it is. */
+    /** The score of each node. The function is called as for `flags`. `scoreColumns` may return the result unchanged. */
     scores(key: string, score: (node: Node) => number): Float64Array;
   }
 
-  /** A node before or after an event, as `queueingHint` sees it. */
+  /** A node before or after an event, in a call of `queueingHint`. */
   interface EventNode {
     readonly name: string;
     readonly unschedulable: boolean;
     readonly labels: ReadonlyMap<string, string>;
     readonly taints: readonly Taint[];
-    /** By resource, without pods: milli-CPU, bytes, units. What is not there is 0. */
+    /** The amount of each resource except pods: milli-CPU, bytes or units. A resource that is absent has the amount 0. */
     readonly allocatable: ReadonlyMap<string, number>;
     /** `status.allocatable.pods`. */
     readonly allowedPods: number;
@@ -128,30 +130,31 @@ declare module "berth" {
     readonly labels: ReadonlyMap<string, string>;
     readonly images: readonly string[];
     readonly hostPorts: readonly HostPort[];
-    /** What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0. */
+    /** The pod's request of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0. */
     readonly requests: ReadonlyMap<string, number>;
-    /** What the usage of its node grows by: a resize under way counts. */
+    /** The amounts that the pod adds to the usage of its node, including a resize that is in progress. */
     readonly placedRequests: ReadonlyMap<string, number>;
-    /** Where the pod is, of those that a node has. */
+    /** The node of the pod, or null for a pending pod. */
     readonly node: Node | null;
-    /** The whole pending pod, if the plugin's `podJson` asks for it. */
+    /** The whole pending pod, if the plugin has `podJson`. */
     readonly json: any;
-    /** `record pod` of wit/types.wit, for what has no property here. */
+    /** The `record pod` of wit/types.wit. It has fields that have no property here. */
     readonly raw: any;
-    /** The string behind a symbol of `raw`. */
+    /** The string of a symbol in `raw`. */
     text(symbol: number): string;
   }
 
+  /** Rejects the pod, or a node for the pod. */
   class Rejection {
     private constructor();
     readonly code: string;
     readonly reason: string;
   }
 
-  /** Something that a plugin wants done; the operator must grant each sort. */
+  /** An action that a plugin asks the scheduler to carry out. The operator must grant each kind of effect. */
   type Effect = { readonly tag: string };
 
-  /** `v1/ConfigMap`; the namespace is empty for kinds without one. */
+  /** The name of an object. The kind is written `v1/ConfigMap`. The namespace is empty for kinds without namespaces. */
   interface ObjectRef {
     kind: string;
     namespace: string;
@@ -159,34 +162,42 @@ declare module "berth" {
   }
 
   const effects: {
-    /** Bind the pod of this cycle to the node chosen for it. */
+    /** Binds the pod of this cycle to the node chosen for it. */
     bind(): Effect;
-    /** A JSON merge patch. A `resourceVersion` in it makes it fail when the object has changed since. */
+    /**
+     * Applies a JSON merge patch to an object. If the patch contains a `resourceVersion`, it fails if the object has changed
+     * since that version.
+     */
     patch(kind: string, namespace: string, name: string, body: any, subresource?: string): Effect;
+    /** Creates an object from JSON. */
     create(kind: string, namespace: string, body: any): Effect;
+    /** Deletes an object. */
     delete(kind: string, namespace: string, name: string): Effect;
-    /** Make room by evicting a pod from its node. */
+    /** Evicts a pod from its node. */
     evict(pod: Pod, message: string): Effect;
-    /** Let a pod that waits on Permit go on. */
+    /** Allows a pod that waits at Permit to continue. */
     allow(uid: string): Effect;
-    /** Turn down a pod that waits on Permit. */
+    /** Rejects a pod that waits at Permit. */
     reject(uid: string, reason: string): Effect;
-    /** Move pods to activeQ. */
+    /** Moves pods to activeQ. */
     activate(uids: string[]): Effect;
-    /** Set a pod's `nominatedNodeName`; null clears it. */
+    /** Sets a pod's `nominatedNodeName`; null clears it. */
     nominate(uid: string, node: string | null): Effect;
-    /** A Kubernetes event about the pod of this cycle. */
+    /** Writes a Kubernetes event about the pod of this cycle. */
     event(event: { warning?: boolean; reason: string; action: string; note: string }): Effect;
     /**
-     * An effect of `preBind`, and of `permit` together with its `wait`. The plugin is asked again when one of the objects has changed,
-     * and the attempt fails with the message after `timeoutMs`. The objects may include the pod itself,
-     * `{ kind: "v1/Pod", namespace, name }`; the plugin is then asked with the pod as it is after the change. `wait` must be the last
-     * effect of the answer.
+     * Waits until one of the objects changes, then the scheduler calls the member again. The attempt fails with the message
+     * after `timeoutMs`. `preBind` may return it, and so may `permit` together with its own `wait`. The objects may include the
+     * pod itself, `{ kind: "v1/Pod", namespace, name }`; the member then gets the changed pod. `wait` must be the last effect
+     * in the list.
      */
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };
 
-  /** What happened to an object, as kube-scheduler's `ActionType` spells it. `Update` is every update: the only one that kinds besides pods and nodes have. */
+  /**
+   * A change of an object, with the names of kube-scheduler's `ActionType`. `Update` is all update actions. It is the only
+   * update action for kinds other than pods and nodes.
+   */
   type Action =
     | "Add"
     | "Delete"
@@ -203,178 +214,208 @@ declare module "berth" {
     | "UpdatePodSchedulingGatesEliminated"
     | "UpdatePodGeneratedResourceClaim";
 
-  /** An entry of `eventsToRegister`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions: all of them. */
+  /** Returns an entry of `eventsToRegister`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions, it has all actions. */
   function on(resource: string, ...actions: Action[]): ClusterEvent;
 
   type ClusterEvent = { readonly resource: string };
 
   type No = Rejection | null | undefined | void;
 
-  /** Why no node passed. */
+  /** The reasons why no node passed. */
   interface Failure {
     rejections: { rejection: Rejection; nodes: Node[] }[];
-    /** The rejection of all other nodes, when `preFilter` turned them or the pod down. */
+    /** The rejection of all other nodes, if `preFilter` rejected them or the pod. */
     absent: Rejection | null;
-    /** Pods that hold a nomination. */
+    /** The pods that are nominated to nodes. */
     nominated: { node: Node; pod: Pod }[];
   }
 
-  /** A node on which the pod fits once these pods are gone. */
+  /** A node on which the pod fits after the eviction of the victims. */
   interface Preemption {
     node: Node;
-    /** The most important first. */
+    /** The pods to evict, the most important pod first. */
     victims: readonly Pod[];
-    /** How many of the evictions violate a disruption budget. */
+    /** The number of evictions that violate a disruption budget. */
     violations?: number;
   }
 
   interface Plugin {
-    /** The name that profiles use. It must equal the file's name without `.wasm`. */
+    /** The plugin's name in profiles. It must equal the file's name without `.wasm`. */
     name: string;
-    /** For people. */
+    /** The version is shown to users. The scheduler does not compare versions. */
     version: string;
+    /** The parts of the node table that the plugin reads. */
     columns?: Column[];
-    /** Nodes have their pods, and `pods()` all of them. */
+    /** Requests the pods on nodes: `node.pods` and `pods()`. */
     pods?: boolean;
     /**
-     * A pod came to a node, or is about to: it is being bound. Told about each pod once, before anything is asked about the
-     * cluster that has it.
+     * It is called once for each pod that is on the node or is being bound to it. It is called before any other member sees the
+     * cluster with this pod.
      */
     podPlaced?(pod: Pod, node: Node): void;
     /**
-     * It left. A pod that changed is removed, as it was, and placed. So counts that follow both are up to date at every
-     * call.
+     * It is called for each pod that left its node. If a pod changed, podRemoved gets the old pod, then podPlaced gets the new
+     * one. Counts that both members maintain are up to date at every other call.
      */
     podRemoved?(pod: Pod, node: Node): void;
-    /** Kinds of objects to keep, whole; the operator must grant each. */
+    /** The kinds of which the plugin reads the whole objects. The operator must grant each kind. */
     objects?: { apiVersion: string; kind: string }[];
-    /** Pending pods have their whole `json`. */
+    /** Requests the whole JSON of pending pods. */
     podJson?: boolean;
-    /** Events that may make a pod schedulable which this plugin rejected; without it, any. See `on`. */
+    /**
+     * The events that may make a pod schedulable after this plugin rejected it. A plugin without this member stands for any
+     * event. See `on`.
+     */
     eventsToRegister?: ClusterEvent[];
-    /** The profile's pluginConfig, decoded, or null. Throw a Refusal to refuse it. */
+    /**
+     * Gets the args in the profile's pluginConfig, decoded, or null if the profile has none. A thrown Refusal refuses the args.
+     */
     configure?(args: any): void;
-    /** Null if the node can run the pod. */
+    /** Returns null if the node can run the pod. */
     filter?(pod: Pod, node: Node): No;
-    /** From 0 to 100, or any below 2^53 if there is `normalize`. What stands behind the point is cut off. */
+    /** Returns 0 to 100, or any number below 2^53 if the plugin has `normalize`. A fraction is cut off. */
     score?(pod: Pod, node: Node): number;
-    /** The scores of all nodes that passed, brought into 0 to 100. */
+    /** Returns the scores of all nodes that passed, changed to the range from 0 to 100. */
     normalize?(pod: Pod, scores: number[]): number[];
-    /** The same over a typed array: see `kept` and `defaultNormalize`. */
+    /** Replaces `normalize`. The scores are a typed array. See `kept` and `defaultNormalize`. */
     normalizeColumns?(pod: Pod, scores: Float64Array): number[] | Float64Array;
     /**
-     * Instead of `filter` for each: the nodes that pass. `filter` still answers why a node was rejected, and dry runs.
+     * Filters all nodes in one call: returns the nodes that pass. `filter` is still called to explain why a node was rejected,
+     * and in dry runs.
      */
     filterNodes?(pod: Pod, nodes: Node[]): Node[];
-    /** Instead of `score` for each. */
+    /** Scores all nodes in one call: returns one score for each node, in the order of the nodes. */
     scoreNodes?(pod: Pod, nodes: Node[]): number[];
-    /** The same over columns: the nodes that pass, or something true or false for each. */
+    /** Filters all nodes in one call: returns the nodes that pass, or a true or false value for each node. */
     filterColumns?(pod: Pod, columns: Columns): Flags | ArrayLike<boolean | number>;
-    /** A score for each node. A `Float64Array` costs least. */
+    /** Scores all nodes in one call: returns one score for each node. A `Float64Array` is fastest. */
     scoreColumns?(pod: Pod, columns: Columns): number[] | Float64Array;
 
-    /** Null lets the pod into activeQ. */
+    /** Returns null if the pod may enter activeQ. */
     preEnqueue?(pod: Pod): No;
-    /** Smaller comes first. `queuedAt` is milliseconds since 1970. */
+    /** Returns the pod's sort key. The pod with the smallest key comes first. `queuedAt` is in milliseconds since 1970. */
     sortKey?(pod: Pod, queuedAt: number): [number, number];
-    /** Names: only these nodes are left. SKIP: `filter` is not asked. */
+    /**
+     * It is called once for the pod, before `filter`. It returns the names of the only nodes to consider, or null for all
+     * nodes. After SKIP, `filter` is not called.
+     */
     preFilter?(pod: Pod): string[] | No;
-    /** A node to nominate, or the nomination to clear, and effects; a rejection passes on to the next plugin. */
+    /**
+     * It is called if no node passed. It returns a node to nominate, or `clear` to remove the pod's nomination, and effects. If
+     * it returns a rejection, the next plugin is called. See `dryRun` and `askExtenders`.
+     */
     postFilter?(pod: Pod, failure: Failure): { node?: Node; clear?: boolean; effects?: Effect[] } | No;
-    /** SKIP: `score` is not asked. */
+    /** It is called once for the pod, before `score`. After SKIP, `score` is not called. */
     preScore?(pod: Pod, nodes: Node[]): No;
+    /** Returns null if the node still has the resources for the pod. */
     reserve?(pod: Pod, node: Node): No;
+    /** Releases the reservation. It must do nothing if there is no reservation. */
     unreserve?(pod: Pod, node: Node): void;
-    /** `wait`: hold the pod for at most so many milliseconds. */
+    /** Returns null if the pod may be bound. `wait` is the maximum time in milliseconds for which Permit holds the pod. */
     permit?(pod: Pod, node: Node): { wait?: number; reject?: Rejection; effects?: Effect[] } | No;
     /**
-     * Before `permit` is waited for: SKIP if `preBind` will have nothing to do, else whether it may run side by side with the
-     * `preBind` of the plugins next to it. Without it, `preBind` always has something to do.
+     * Says whether `preBind` will have something to do. It is asked before the wait at Permit. It returns SKIP if `preBind` has
+     * nothing to do. Otherwise it says whether `preBind` may run in parallel with the `preBind` of the plugins next to this one.
+     * A plugin that has `preBind` without this member always counts as having something to do.
      */
     preBindPreFlight?(pod: Pod, node: Node): boolean | Rejection;
-    /** SKIP: nothing to do. */
+    /** Returns effects, or SKIP if it has nothing to do. */
     preBind?(pod: Pod, node: Node): Effect[] | Rejection;
-    /** SKIP: another plugin's pod. */
+    /** Returns effects, or SKIP to leave the pod to the next Bind plugin. */
     bind?(pod: Pod, node: Node): Effect[] | Rejection;
+    /** It is called after the pod was bound. */
     postBind?(pod: Pod, node: Node): void;
     /**
-     * Whether to try the pod again, given what the event changed, before and after: a `Pod` each, an `EventNode`, or the
-     * decoded JSON of an object of a kind in `objects`. Null where it does not exist, and for other kinds.
+     * Returns true to retry the pod that the plugin rejected. `old` and `changed` are the object of the event, before and after
+     * the event: a `Pod`, an `EventNode`, or the decoded JSON of an object of a kind in `objects`. A version that does not exist
+     * is null. Both are null for other kinds.
      */
     queueingHint?(pod: Pod, event: { resource: string; actions: string[] }, old: any, changed: any): boolean;
-    /** What pods with the same answers share. */
+    /** Returns the same string for all pods that get the same answers, or null. */
     sign?(pod: Pod): string | null;
     /**
-     * What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. A
-     * number: from such a pod, from the node's own row, and from what the number stands for; `preFilter` and `preScore` from
-     * the pod and the number alone. "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
-     * difference either, and `pods()` may lack them; "nothing-yet": as "nothing" until a pod comes to a node and this did not
-     * answer one of these three about pods like it. "cluster", as without this method: from anything.
+     * Says on which data the verdicts and scores for the pod depend, so that the scheduler may keep answers for pods that differ
+     * only in their names.
+     *
+     * - "cluster": the answers may depend on any data. A plugin without this member always counts as this.
+     * - A number: the answers depend only on the pod without its names, on the node's own columns, and on the data that the
+     *   number stands for. The answers of `preFilter`, `preScore` and `bind` depend only on the pod and the number.
+     * - "nothing": the plugin has nothing to do for the pod: every node passes and scores 0.
+     * - "nothing-anywhere": "nothing" for a pod that changes no answer when it is on a node either: `pods()` may lack the pod.
+     * - "nothing-yet": "nothing" until a pod is placed on a node or nominated to a node, and `reach` has returned none of these
+     *   three values for such a pod.
      */
     reach?(pod: Pod): number | "cluster" | "nothing" | "nothing-anywhere" | "nothing-yet";
-    /** For the next version of this plugin. */
+    /** Returns the state of this version for the next version. */
     snapshot?(): string;
-    /** Throw a Refusal to refuse it. */
+    /** Gets the snapshot of the previous version. A thrown Refusal refuses the snapshot. */
     restore?(snapshot: string): void;
   }
 
   /**
-   * For `normalizeColumns`: what the function makes of the scores, worked out anew when they differ from those that came with
-   * the key before. `key` stands for whatever else the answer depends on. The 16 keys used last are kept.
+   * For `normalizeColumns`: returns the result of the function for the scores. The function is called only if the scores differ
+   * from the previous scores with the same key. It must depend only on the scores and on the data that `key` stands for. The
+   * results for the 16 most recently used keys are kept.
    */
   function kept(key: string, scores: Float64Array, normalize: (scores: Float64Array) => ArrayLike<number>): Float64Array;
   /**
-   * For `normalizeColumns`: in proportion to the highest score, which becomes 100; with `reverse` it becomes 0, and 0 becomes
-   * 100. As kube-scheduler's plugins do it, for scores that are not negative.
+   * For `normalizeColumns`: scales the scores so that the highest score becomes 100. With `reverse`, the highest score becomes 0,
+   * and 0 becomes 100. It works like kube-scheduler's `DefaultNormalizeScore`. The scores must not be negative.
    */
   function defaultNormalize(scores: Float64Array, reverse?: boolean): Float64Array;
 
-  /** The node cannot run the pod; evicting pods may help. */
+  /** Rejects the pod or the node. The eviction of pods may help. */
   function reject(reason: string): Rejection;
-  /** The node cannot run the pod, whatever is evicted. */
+  /** Rejects the pod or the node. The eviction of pods cannot help. */
   function rejectUnresolvable(reason: string): Rejection;
 
-  /** Not until something outside the scheduler happens; that event skips the pod's backoff. */
+  /** Rejects the pod until an event outside the scheduler. After that event, the pod skips its backoff. */
   function pending(reason: string): Rejection;
   /**
-   * Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
-   * `berth_plugin_errors_total` and is not a fault, as an exception would be.
+   * Fails the attempt with this reason. The attempt is repeated after a backoff. The error counts in
+   * `berth_plugin_errors_total`. It is not a fault, in contrast to an exception.
    */
   function fail(reason: string): Rejection;
-  /** `preFilter`, `preScore`, `preBindPreFlight`, `preBind` and `bind`: nothing to say about this pod. */
+  /**
+   * Says that the plugin has nothing to do for this pod. `preFilter`, `preScore`, `preBindPreFlight`, `preBind` and `bind` may
+   * return it.
+   */
   const SKIP: Rejection;
 
   /**
-   * In `postFilter`: what the profile's other Filter plugins would say about nodes without some of their pods. Null: they
-   * pass.
+   * Asks the profile's other Filter plugins about nodes without some of their pods. It returns one answer for each case; null
+   * means that the node passes. Call it in `postFilter` only.
    */
   function dryRun(cases: { node: Node; pods: readonly Pod[] }[]): (Rejection | null)[];
 
   /**
-   * In `postFilter`: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may name
-   * other pods of a node.
+   * Asks the HTTP extenders that have a `preemptVerb`, and returns the preemptions that they keep. An extender may remove nodes
+   * and name other victims on a node. Call it in `postFilter` only.
    */
   function askExtenders(preemptions: Preemption[]): Preemption[];
 
-  /** All nodes of the cluster, with the plugin's `columns`. */
+  /** Returns all nodes of the cluster, with the plugin's `columns`. */
   function nodes(): Node[];
-  /** All pods on nodes, those that are being bound included, if the plugin has `pods`, `podPlaced` or `podRemoved`. */
+  /**
+   * Returns all pods on nodes, including the pods that are being bound. The plugin must have `pods`, `podPlaced` or
+   * `podRemoved`.
+   */
   function pods(): Pod[];
 
-  /** Thrown in `configure` and `restore`: what was given is refused for this reason. */
+  /** An error that `configure` and `restore` throw to refuse their argument. The message is the reason. */
   class Refusal extends Error {}
 
-  /** Writes to the scheduler's log. */
+  /** Writes a line to the scheduler's log. */
   function log(message: string, level?: "debug" | "info" | "warn" | "error"): void;
-  /** Milliseconds since 1970, as of the start of this cycle. */
+  /** Returns the time at the start of this cycle, in milliseconds since 1970. */
   function now(): number;
   /** Adds to the counter `berth_plugin_custom_total{name}`. */
   function count(name: string, amount?: number): void;
-  /** In bytes; 0 if no node has the image. */
+  /** Returns the size of an image in bytes, or 0 if no node has the image. */
   function imageSize(name: string): number;
   /**
-   * The objects of a kind that the plugin's `objects` names, by `namespace/name`; `/name` for kinds without namespaces. Each is
-   * decoded when it is first looked at, and not to be changed.
+   * Returns the objects of a kind, by `namespace/name`, or by `/name` for kinds without namespaces. The plugin's `objects` must
+   * name the kind. Each object is decoded at its first read. Do not change an object.
    */
   function objects(apiVersion: string, kind: string): ReadonlyMap<string, any>;
 }

@@ -1,4 +1,4 @@
-// What a plugin imports from "berth". index.d.ts has the documentation.
+// The exports of the module "berth". index.d.ts has the documentation.
 
 import * as host from "berth:scheduler/host@0.2.0";
 
@@ -23,7 +23,7 @@ export const pending = (reason) => new Rejection("pending", reason);
 export const fail = (reason) => new Rejection("error", reason);
 export const SKIP = new Rejection("skip", "");
 
-/** The flags of `actions` in wit/types.wit, as kube-scheduler's `ActionType` spells them. */
+/** The flags of `actions` in wit/types.wit, with the names of kube-scheduler's `ActionType`. */
 const ACTIONS = [
   "Add",
   "Delete",

@@ -1,4 +1,4 @@
-// The manifest, made of the plugin's members, with a sentence for each that is none. The build calls it too.
+// Makes the manifest from the plugin's members, and refuses an invalid member with a sentence. The build calls it too.
 
 const COLUMNS = [
   ...["name", "unschedulable", "labels", "taints", "allocatable", "requested", "non-zero-requested", "pod-count", "images"],
@@ -25,7 +25,7 @@ function kindOf(kind) {
   throw new TypeError(`objects: ${JSON.stringify(kind)} is no kind; write {apiVersion: "v1", kind: "Service"}`);
 }
 
-/** By interface, the members that answer it: of each list one must be there. */
+/** The members for each interface. The plugin must have one member of each list. */
 const ANSWERED_BY = {
   score: [["score", "scoreNodes", "scoreColumns"]],
   "normalize-score": [["normalize", "normalizeColumns"]],
@@ -43,13 +43,13 @@ function kebab(name) {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** By member, the interface that has it called. */
+/** The interface that calls each member. */
 export const INTERFACES = Object.fromEntries(
   Object.entries(ANSWERED_BY).flatMap(([name, lists]) => lists.flat().map((member) => [member, name])),
 );
 Object.assign(INTERFACES, { filterNodes: "filter", filterColumns: "filter", podPlaced: "sync", podRemoved: "sync" });
 
-/** Members that the plugin lacks though it exports what they answer: `[interface, member]`, several names with `or` between. */
+/** The missing members of the exported interfaces: `[interface, member]`. Several names are joined by `or`. */
 export function missing(plugin, exported) {
   const isAnswered = (members) => members.some((member) => typeof plugin[member] === "function");
   return exported.flatMap((name) =>
@@ -67,7 +67,7 @@ function eventOf(event) {
   throw new TypeError(`eventsToRegister: ${JSON.stringify(event)} is no event; write on("Node", "Add")`);
 }
 
-/** @throws what is wrong, in a sentence that begins with the member */
+/** @throws an error whose message is a sentence that starts with the name of the invalid member */
 export function manifestOf(plugin, followsPods) {
   const { columns = [], pods = false, podJson = false, objects = [] } = plugin;
   const eventsToRegister = plugin.eventsToRegister ?? null;

@@ -1,10 +1,11 @@
-// A node of the replica. It has what the plugin's columns bring; reading anything else is told once and gives what is empty.
+// A node of the replica. It has the properties that the plugin's columns provide. The first read of another property is logged,
+// and the value is empty.
 
 import { log } from "berth:scheduler/host@0.2.0";
 
 import { followsPods, served } from "./plugin.js";
 
-/** By property: the column that brings it, and what it is before that comes. */
+/** For each property, the column that provides it, and a function that makes its empty value. */
 const PROPERTIES = {
   name: ["name", () => ""],
   unschedulable: ["unschedulable", () => false],
@@ -24,14 +25,17 @@ const PROPERTIES = {
 
 const told = new Set();
 
-/** Says once that something is read which the manifest does not ask for: the scheduler knows the line by its beginning. */
+/**
+ * Logs once that the plugin reads a field which the manifest does not request. The scheduler recognizes the log line by its first
+ * words.
+ */
 export function tellUndeclared(what) {
   if (told.has(what)) return;
   told.add(what);
   log("warn", `undeclared read: ${what}`);
 }
 
-/** The columns of the manifest by the names of `PROPERTIES`, with the keys of those that have keys. */
+/** The columns of the manifest, with the names in `PROPERTIES`. The value is the list of requested keys, or null. */
 function declaredColumns() {
   const columns = new Map();
   for (const column of served().columns ?? []) {
@@ -43,7 +47,7 @@ function declaredColumns() {
   return columns;
 }
 
-/** The labels or annotations that the manifest names, by key. */
+/** The labels or annotations that the manifest requests by key. */
 class Chosen extends Map {
   get(key) {
     const value = super.get(key);
@@ -52,10 +56,10 @@ class Chosen extends Map {
   }
 }
 
-/** How the properties are made that the columns bring, once the plugin is known. */
+/** The properties that the columns provide, with functions that make their empty values; null before the first node. */
 let declared = null;
 
-/** By `labels` and `annotations`: the keys that the manifest names, if it names keys. */
+/** The keys of `labels` and of `annotations` that the manifest requests, if it requests single keys. */
 const chosenKeys = {};
 
 function declare() {
@@ -77,10 +81,10 @@ function declare() {
   }
 }
 
-/** So many nodes tell of keys that are not declared: enough for a test, and large clusters are as fast as without. */
+/** The number of nodes that log undeclared reads of keys. Tests have fewer nodes, and the logging does not slow large clusters. */
 const TELLING = 64;
 
-/** A node's labels or annotations as the plugin sees them. */
+/** Returns a node's labels or annotations for the plugin. They log undeclared reads on the first nodes. */
 export function chosen(property, pairs, row) {
   const keys = chosenKeys[property];
   return keys && row < TELLING ? Object.assign(new Chosen(pairs), { named: keys, what: property === "labels" ? "label" : "annotation" }) : pairs;
@@ -97,7 +101,7 @@ export class Node {
     return Object.hasOwn(this, property);
   }
 
-  /** The node without some of its pods and with others. */
+  /** Returns a copy of the node, without some of the node's pods and with additional pods. */
   altered(minus, plus) {
     if (minus.length === 0 && plus.length === 0) return this;
     const node = Object.assign(new Node(this.row), this);

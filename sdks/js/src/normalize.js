@@ -1,11 +1,11 @@
-// What helps normalizeColumns. index.d.ts has the documentation.
+// Functions for normalizeColumns. index.d.ts has the documentation.
 
 import { KEPT } from "./columns.js";
 
-/** What was worked out for the scores of a key, in the order of use. */
+/** The scores and the result of each key, in the order of the last use. */
 const answers = new Map();
 
-/** Two arrays are compared far faster as strings than element by element. */
+/** Converts an array to a string, because the comparison of strings is much faster than that of elements. */
 const bytesOf = ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength).toHex();
 
 export function kept(key, scores, normalize) {
@@ -18,7 +18,7 @@ export function kept(key, scores, normalize) {
   return answer.normalized;
 }
 
-/** Far below the number of arguments that the engine takes. */
+/** The number of arguments in one call. The engine accepts many more. */
 const PART = 4096;
 
 function highest(scores) {
@@ -33,6 +33,6 @@ export function defaultNormalize(scores, reverse = false) {
   const most = highest(scores);
   if (most === 0) return reverse ? scores.map(() => 100) : scores;
   if (!reverse) return scores.map((score) => (100 * score) / most);
-  // A fraction is cut off of what is taken away, not of what is left.
+  // The fraction is cut off before the subtraction, not after it.
   return scores.map((score) => 100 - (((100 * score) / most) | 0));
 }

@@ -1,8 +1,8 @@
-// The objects of one kind, each decoded when it is first looked at.
+// The objects of one kind. Each object is decoded at its first read.
 
 import { decode } from "./text.js";
 
-/** An object as JSON, and from the first look at it decoded instead. */
+/** An object: JSON before the first read, the decoded value after it. */
 class Entry {
   #json;
   #value;
@@ -24,7 +24,7 @@ class Entry {
 export class Objects {
   #entries = new Map();
 
-  /** `json` is null for an object that is gone. */
+  /** Sets or removes an object. `json` is null for a deleted object. */
   apply(key, json) {
     if (json === null) this.#entries.delete(key);
     else this.#entries.set(key, new Entry(json));

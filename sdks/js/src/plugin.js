@@ -1,4 +1,4 @@
-// The plugin of this component, and how its calls end.
+// The plugin of this component, and the handling of errors in its calls.
 
 import { log } from "berth:scheduler/host@0.2.0";
 
@@ -10,17 +10,17 @@ export function setPlugin(it) {
 
 export const served = () => plugin;
 
-/** Whether the replica has the pods on nodes. */
+/** Says whether the replica has the pods on nodes. */
 export const followsPods = () => Boolean(plugin.pods || plugin.podPlaced || plugin.podRemoved);
 
-/** A status that is the answer of a call, and no mistake of the plugin. */
+/** An exception whose status is the answer of the call. It is not a fault of the plugin. */
 export class Answered {
   constructor(status) {
     this.status = status;
   }
 }
 
-/** What a member answered, and must not. The stack has no line of the author's then: the line of the member is told. */
+/** An exception for an invalid answer of a member. Its stack has no line of the author, so the line of the member is logged. */
 export class Unfit extends TypeError {
   constructor(member, gave) {
     super(`${member} gave ${gave}`);
@@ -29,7 +29,7 @@ export class Unfit extends TypeError {
   }
 }
 
-/** Asks the host. What it fails with is the answer of the call that is under way. */
+/** Calls the host. If the host returns a status as an error, that status is the answer of the current call. */
 export function asking(question) {
   try {
     return question();
@@ -40,8 +40,8 @@ export function asking(question) {
 }
 
 /**
- * Where in the author's files a line of the bundle comes from: `berthLines` is what build.mjs adds to the bundle, a list of
- * files, each with the lines that it has there.
+ * The place in the author's files for a line of the bundle. build.mjs adds `berthLines` to the bundle: a list of files with their
+ * lines in the bundle.
  */
 function placeOf(line) {
   for (const { file, first, lines } of globalThis.berthLines ?? []) {
@@ -51,7 +51,7 @@ function placeOf(line) {
   return null;
 }
 
-/** The innermost call in one of the author's files: frames read `at name (bundle:line:column)`. */
+/** The innermost call in one of the author's files. A frame has the form `at name (bundle:line:column)`. */
 function placeIn(stack) {
   for (const frame of stack.split("\n")) {
     const [, name, line] = /^\s*at (?:(.*) \()?\S*?:(\d+)(?::\d+)?\)?$/.exec(frame) ?? [];
@@ -61,13 +61,13 @@ function placeIn(stack) {
   return "";
 }
 
-/** The line of a member, which the engine knows. */
+/** The place of a member, for the line number that the engine reports. */
 function placeOfMember(member) {
   const place = placeOf(plugin[member]?.lineNumber);
   return place ? `, at ${place} in ${member}` : "";
 }
 
-/** What a call logs as an error before it traps is the reason of the fault. */
+/** Logs an exception as an error. The last error that a call logs before it traps is the reason of the fault. */
 function tell(error) {
   const text = String(error).split("\n").slice(0, 3).join(" ");
   const place = error instanceof Unfit ? placeOfMember(error.member) : placeIn(String(error?.stack ?? ""));
@@ -75,8 +75,8 @@ function tell(error) {
 }
 
 /**
- * A call of the scheduler. What the plugin throws is a fault: said to the scheduler before the call traps. Only a status is an
- * answer.
+ * Wraps a call of the scheduler. An exception of the plugin is a fault: it is logged, then the call traps. Only an exception with
+ * a status is an answer.
  */
 export function call(run) {
   let status;
@@ -85,7 +85,7 @@ export function call(run) {
   } catch (error) {
     if (!(error instanceof Answered)) {
       tell(error);
-      // Neither a status nor a text, which the bindings would take for an answer.
+      // The thrown value is neither a status nor a text. The bindings would return those as an answer.
       throw Symbol("fault");
     }
     status = error.status;

@@ -1,4 +1,4 @@
-// A pod, with strings instead of symbols, each made when it is first asked for.
+// A pod with strings instead of symbols. Each property is made at its first read.
 
 import { tellUndeclared } from "./node.js";
 import { served } from "./plugin.js";
@@ -6,10 +6,10 @@ import { decode } from "./text.js";
 
 export class Pod {
   #table;
-  /** What was worked out of the record; pods that are alike share it, since none of it is about names. */
+  /** The properties that were made from the record. Equal pods share them, because none of these properties contains names. */
   #memory = {};
 
-  /** `like` is a pod that this one is like: its `raw` has what is its own, and the rest from that. */
+  /** `like` is an equal pod, or null. `raw` then has only this pod's own fields, and inherits the rest from `like`. */
   constructor(raw, table, slot = null, node = null, like = null) {
     this.raw = raw;
     if (like) this.#memory = like.#memory;
@@ -22,7 +22,7 @@ export class Pod {
     return (this.#memory[key] ??= make());
   }
 
-  /** The record that pods like this one have their values from. */
+  /** The record with the fields that equal pods share. */
   get common() {
     const prototype = Object.getPrototypeOf(this.raw);
     return prototype === Object.prototype || prototype === null ? this.raw : prototype;

@@ -1,4 +1,4 @@
-// Each interface of the contract, answered by the plugin.
+// The exports of the contract. They call the plugin.
 
 import { openConsole } from "./console.js";
 import { Columns, checkLength, passed, rowsOf } from "./columns.js";
@@ -15,10 +15,10 @@ const UNSCHEDULABLE = { code: "unschedulable", reasons: [] };
 
 const cycles = new Map();
 
-/** By cycle: the pods that its dry runs have named. */
+/** The pods that the dry runs of each cycle have named. */
 const tried = new Map();
 
-/** A call about the pod of a cycle. */
+/** Wraps a call that has a cycle. The function gets the pod of the cycle. */
 const answer = (cycle, run) =>
   call(() => {
     const pod = cycles.get(cycle);
@@ -26,7 +26,7 @@ const answer = (cycle, run) =>
     return run(pod);
   });
 
-/** Null goes on; a rejection is the answer. */
+/** Throws a rejection as the answer of the call. Null passes. */
 function check(rejection) {
   const status = statusOf(rejection);
   if (status !== SUCCESS) throw new Answered(status);
@@ -37,13 +37,13 @@ function effectsOf(answered) {
   return answered;
 }
 
-/** The nodes of a bitmap; its words are pairs of 32 bits, see contract.mjs. */
+/** The nodes of a bitmap. Its words are pairs of 32-bit words: see contract.mjs. */
 const nodesOf = (words) => rowsOf(words).map((row) => table.node(row));
 
-/** What is asked about, as columns. */
+/** The nodes of the call as columns. */
 const columnsOf = (words) => new Columns(table, table.columns.selection(words, table));
 
-/** At least one word: an empty list would not be aligned like one of 64-bit words. */
+/** The list has at least one word, because an empty list would not be aligned like a list of 64-bit words. */
 const emptyWords = (n) => Array.from({ length: Math.max(n, 1) }, () => [0, 0]);
 
 function insert(words, { row }) {
@@ -60,7 +60,7 @@ function statusOf(rejection) {
 
 const NO_SCORES = [NaN, Infinity, -Infinity];
 
-/** Scores as they lie in memory: see scores.mjs. `member` gave one for each node of the words. */
+/** The scores in the memory format of scores.mjs. `member` returned one score for each node of the words. */
 function packed(member, scores, words, n) {
   checkLength(member, scores, n);
   const numbers = scores instanceof Float64Array ? scores : numbersOf(scores);
@@ -68,7 +68,7 @@ function packed(member, scores, words, n) {
   return new Int8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 }
 
-/** Null if there is a value, such as a BigInt, of which no number can be made. */
+/** Null if a value, such as a BigInt, cannot be converted to a number. */
 function numbersOf(scores) {
   try {
     return new Float64Array(scores);
@@ -79,19 +79,19 @@ function numbersOf(scores) {
 
 const isScore = (value) => typeof value !== "bigint" && typeof value !== "symbol" && Number.isFinite(Number(value));
 
-/** What to say of the first of the scores that is none. */
+/** The error message for the first invalid score. */
 function unfit(member, scores, words) {
   const at = Math.max(Array.from(scores).findIndex((value) => !isScore(value)), 0);
   return new Unfit(member, `${shown(scores[at])} for ${named(nodesOf(words)[at])}, which is no score`);
 }
 
-/** A value for a message. */
+/** The text of a value in a message. */
 function shown(value) {
   if (typeof value === "string") return JSON.stringify(value);
   return typeof value === "bigint" ? `${value}n` : String(value);
 }
 
-/** A node for a message. */
+/** The text of a node in a message. */
 function named(node) {
   if (served().columns?.includes("name")) return `node ${node.name}`;
   return `the node in row ${node.row} (with "name" among the columns, its name stands here)`;
@@ -99,7 +99,7 @@ function named(node) {
 
 const unpacked = ({ buffer, byteOffset, byteLength }) => new Float64Array(buffer, byteOffset, byteLength / 8);
 
-/** What the build is to have found out already. */
+/** Repeats checks that the build should have made. */
 function describe(plugin, exported) {
   if (typeof plugin !== "object" || plugin === null) throw new TypeError("plugin.js exports no plugin by default");
   for (const [name, members] of missing(plugin, exported)) {
@@ -147,7 +147,7 @@ function filterOf(plugin) {
         for (const node of nodesOf(rejected)) {
           const status = verdictOf(pod, node);
           if (status === SUCCESS) continue;
-          // There is one reason at most. A text for each node must cost little: thousands may be rejected.
+          // A status has at most one reason. The key must be cheap to make, because thousands of nodes may be rejected.
           const key = `${status.code} ${status.reasons[0] ?? ""}`;
           let group = groups.get(key);
           if (!group) groups.set(key, (group = { status, nodes: emptyWords(rejected.length) }));
@@ -214,25 +214,25 @@ function reachOf(answered) {
   throw new TypeError(`${answered} is no kind of reach and no number from 0`);
 }
 
-/** How plugins see what events happen to. */
+/** Converts the object of an event for the plugin. */
 const SUBJECTS = {
   pod: (raw) => new Pod(raw, table),
   node: (raw) => table.eventNode(raw),
   object: (json) => JSON.parse(decode(json)),
 };
 
-/** What an event changed; null where it does not exist or is hidden. */
+/** The object before and after an event; null for a version that does not exist or is hidden. */
 function beforeAndAfter({ tag, val }) {
   if (tag === "hidden") return [null, null];
   return [val.old, val.new].map((it) => (it ? SUBJECTS[tag](it) : null));
 }
 
-/** What is asked about pods outside a cycle. */
+/** The members that are called for pods outside a cycle. */
 function queueOf(plugin) {
   const actionOf = (flag) => flag[0].toUpperCase() + flag.slice(1);
   const hint = (raw, { resource, actions }, subject) => {
     const names = Object.keys(actions).filter((name) => actions[name]).map(actionOf);
-    // An update without an action of its own sets the flags of all of them.
+    // An update without its own action sets the flags of all update actions.
     const isUpdate = names.length === Object.keys(actions).length - 2 && !names.includes("Add") && !names.includes("Delete");
     const event = { resource, actions: isUpdate ? ["Update"] : names };
     return plugin.queueingHint(new Pod(raw, table), event, ...beforeAndAfter(subject)) ? "queue" : "skip";
@@ -245,7 +245,7 @@ function queueOf(plugin) {
   };
 }
 
-/** The exports of a component that holds this plugin; `exported` are the interfaces that its plugin.wit names. */
+/** The exports of the component. `exported` are the interfaces that plugin.wit exports. */
 export function serve(plugin, exported) {
   setPlugin(plugin);
   const at = (method) => (cycle, row) => answer(cycle, (pod) => effectsOf(plugin[method](pod, table.node(row))));

@@ -1,11 +1,11 @@
-// The replica of the node table, fed by `sync.apply`: strings instead of symbols.
+// The replica of the node table, with strings instead of symbols. `sync.apply` updates it.
 
 import { ColumnStore } from "./columns.js";
 import { Node, chosen } from "./node.js";
 import { Objects } from "./objects.js";
 import { Pod } from "./pod.js";
 
-// Symbols 0 to 10 of every table.
+// The symbols 0 to 10, which are the same in every table.
 const WELL_KNOWN = [
   "",
   "cpu",
@@ -27,16 +27,16 @@ export class Table {
     this.clear();
   }
 
-  /** Forgets everything but the symbols. */
+  /** Removes all data except the symbols. */
   clear() {
-    /** By row; undefined where no node is. */
+    /** The node of each row; undefined for a row without a node. */
     this.nodes = [];
     this.nNodes = 0;
     this.columns = new ColumnStore();
     this.imageSizes = new Map();
     this.objects = new Map();
     this.taintSets = new Map();
-    /** By slot. */
+    /** The pod of each slot. */
     this.pods = new Map();
   }
 
@@ -44,7 +44,10 @@ export class Table {
     return this.texts[symbol] ?? "";
   }
 
-  /** The node of a row. A plugin without columns is not told which nodes there are. */
+  /**
+   * Returns the node of a row. It returns a node without data if the plugin has no columns, because the scheduler does not send
+   * such a plugin the list of nodes.
+   */
   node(row) {
     return this.nodes[row] ?? new Node(row);
   }
@@ -63,14 +66,14 @@ export class Table {
     return items.map(({ key, value, effect }) => ({ key: this.text(key), value: this.text(value), effect }));
   }
 
-  /** `record resources` by name. What is not there is 0. */
+  /** Converts `record resources` to amounts by name. A resource that is absent has the amount 0. */
   amounts({ milliCpu, memory, ephemeralStorage, scalars }) {
     const named = scalars.map(([name, amount]) => [this.text(name), amount]);
     const all = [["cpu", milliCpu], ["memory", memory], ["ephemeral-storage", ephemeralStorage], ...named];
     return new Map(all.filter(([, amount]) => amount !== 0));
   }
 
-  /** `record node`, as queueing hints see it. */
+  /** Converts `record node` for `queueingHint`. */
   eventNode({ name, unschedulable, labels, taints, allocatable, allowedPods, declaredFeatures }) {
     return {
       name: this.text(name),
@@ -83,13 +86,13 @@ export class Table {
     };
   }
 
-  /** Brings the replica up to a delta, and tells the plugin which pods left and came. */
+  /** Applies a delta to the replica, and calls podRemoved and podPlaced. */
   apply(delta, plugin) {
-    // Before the symbols: one that the pod alone had may stand for another string from here on.
+    // Pods are removed before the symbols change, because a symbol of a removed pod may get another string.
     const touched = new Set();
     for (const slot of delta.full ? [...this.pods.keys()] : delta.podsRemoved) this.removePod(slot, plugin, touched);
     for (const [symbol, text] of delta.symbols) {
-      // The symbol may have stood for another string, which is gone from the cluster.
+      // The symbol may have stood for another string, which no object of the cluster contains any more.
       this.imageSizes.delete(this.text(symbol));
       this.texts[symbol] = text;
     }
@@ -146,7 +149,7 @@ export class Table {
     plugin.podPlaced?.(pod, node);
   }
 
-  /** Pods that are like others on nodes in all but what comes with them. */
+  /** Places pods on nodes. Each pod equals a placed pod, except for the fields in `record alike-pod`. */
   placeAlike(pods, plugin) {
     const touched = new Set();
     for (const { slot, node, like, ...own } of pods) {
@@ -157,7 +160,7 @@ export class Table {
     if (!this.columns.isEmpty) this.columns.refresh(this, touched);
   }
 
-  /** What the pods on nodes use. */
+  /** Sets new values of the usage of pods on nodes. */
   setUsage(usage) {
     const touched = new Set();
     for (const { node: row, requested, nonZeroRequested, podCount } of usage) {
@@ -173,7 +176,7 @@ export class Table {
     if (!this.columns.isEmpty) this.columns.refresh(this, touched);
   }
 
-  /** Columns that a newer scheduler may send are not asked for, and skipped. */
+  /** Skips columns that only a newer scheduler knows. The SDK never requests such columns. */
   applyColumn(rows, tag, data) {
     const text = (symbol) => this.text(symbol);
     switch (tag) {

@@ -10,7 +10,7 @@ const plugin: Plugin = {
   name: "{{name}}",
   version: "0.1.0",
   columns: ["unschedulable", { label: ZONE }],
-  // What may make room for a rejected pod; without this line it is tried again at every event.
+  // The events that may make a rejected pod schedulable. Without this line, the pod is retried after every event.
   eventsToRegister: [on("Node", "Add", "UpdateNodeLabel")],
 
   configure(args) {
@@ -27,7 +27,7 @@ const plugin: Plugin = {
     return null;
   },
 
-  /** How good is it, from 0 to 100? */
+  /** How good is the node for the pod, from 0 to 100? */
   score: (_pod, node) => (node.unschedulable ? 0 : 100),
 };
 

@@ -1,4 +1,4 @@
-"""What a plugin says about a pod."""
+"""The answers of a plugin."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -12,74 +12,76 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rejection:
-    """No: the pod, or the node for it."""
+    """Rejects the pod, or a node for the pod."""
 
     code: Code
     reason: str
 
 
 def reject(reason: str) -> Rejection:
-    """The node cannot run the pod; evicting pods may help."""
+    """Rejects the pod or the node. The eviction of pods may help."""
     return Rejection(Code.UNSCHEDULABLE, reason)
 
 
 def reject_unresolvable(reason: str) -> Rejection:
-    """The node cannot run the pod, whatever is evicted."""
+    """Rejects the pod or the node. The eviction of pods cannot help."""
     return Rejection(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
 
 
 def pending(reason: str) -> Rejection:
-    """Not until something outside the scheduler happens; that event skips the pod's backoff."""
+    """Rejects the pod until an event outside the scheduler. After that event, the pod skips its backoff."""
     return Rejection(Code.PENDING, reason)
 
 
 def fail(reason: str) -> Rejection:
-    """Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
-    `berth_plugin_errors_total` and is not a fault, as an exception would be."""
+    """Fails the attempt with this reason. The attempt is repeated after a backoff. The error counts in
+    `berth_plugin_errors_total`. It is not a fault, in contrast to an exception."""
     return Rejection(Code.ERROR, reason)
 
 
 SKIP = Rejection(Code.SKIP, "")
-"""pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod."""
+"""Says that the plugin has nothing to do for this pod. pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind may return
+it."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """permit: hold the pod for at most so many milliseconds."""
+    """An answer of permit. `milliseconds` is the maximum time for which Permit holds the pod."""
 
     milliseconds: int
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What post_filter is told: why no node passed."""
+    """The reasons why no node passed. post_filter gets them."""
 
     rejections: "list[tuple[Rejection, list[Node]]]"
-    """Each with the nodes that it is about."""
+    """Each rejection with the rejected nodes."""
     absent: Rejection | None
-    """Of all other nodes, when pre_filter turned them or the pod down."""
+    """The rejection of all other nodes, if pre_filter rejected them or the pod."""
     nominated: "list[tuple[Node, Pod]]"
-    """Nodes with pods that hold a nomination there."""
+    """The pods that are nominated to nodes, with these nodes."""
 
 
 @dataclass(frozen=True)
 class Preemption:
-    """A node on which the pod fits once these pods are gone."""
+    """A node on which the pod fits after the eviction of the victims."""
 
     node: "Node"
     victims: "list[Pod]"
-    """The most important first."""
+    """The pods to evict, the most important pod first."""
     violations: int = 0
-    """How many of the evictions violate a disruption budget."""
+    """The number of evictions that violate a disruption budget."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What post_filter has come to: success, with a node to nominate or not, and effects."""
+    """The result of a successful post_filter."""
 
     node: "Node | None" = None
+    """The node to nominate for the pod, or None."""
     clear: bool = False
-    """Clear the pod's nomination."""
+    """Removes the pod's nomination."""
     effects: list = field(default_factory=list)
 
 
@@ -99,7 +101,8 @@ Action = Literal[
     "UpdatePodSchedulingGatesEliminated",
     "UpdatePodGeneratedResourceClaim",
 ]
-"""What happened to an object, as kube-scheduler's `ActionType` spells it. `Update` is every update: the only one that kinds besides pods and nodes have."""
+"""A change of an object, with the names of kube-scheduler's `ActionType`. `Update` is all update actions. It is the only update
+action for kinds other than pods and nodes."""
 
 ACTIONS = {known.name.title().replace("_", ""): known for known in Actions}
 UPDATE = ~(Actions.ADD | Actions.DELETE)
@@ -107,12 +110,12 @@ UPDATE = ~(Actions.ADD | Actions.DELETE)
 
 @dataclass(frozen=True)
 class Event:
-    """What a queueing hint is asked about."""
+    """A change in the cluster. queueing_hint gets it."""
 
     resource: str
-    """`Pod`, `Node`, ..., as in `on`."""
+    """`Pod`, `Node`, `PersistentVolumeClaim`, `<plural>.<version>.<group>` or `*`."""
     actions: frozenset[str]
-    """What happened, as in `on`: one action, as a rule. An update that has no action of its own is `Update`."""
+    """The actions of the change, usually one. An update that has no action of its own is `Update`."""
 
     @classmethod
     def of(cls, raw: ClusterEvent) -> "Event":
@@ -122,7 +125,7 @@ class Event:
 
 
 def on(resource: str, *actions: Action) -> ClusterEvent:
-    """An entry of `events_to_register`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions: all of them."""
+    """Returns an entry of `events_to_register`: `on("Node", "Add", "UpdateNodeLabel")`. Without actions, it has all actions."""
     mask = Actions(0)
     for action in actions or ACTIONS:
         if action != "Update" and action not in ACTIONS:

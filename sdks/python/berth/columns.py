@@ -1,4 +1,4 @@
-"""The parts of the node table that a plugin can ask for in `columns`."""
+"""The columns of the node table, for the attribute `columns` of a plugin."""
 
 from wit_world.exports import lifecycle
 
@@ -16,10 +16,10 @@ DECLARED_FEATURES = lifecycle.Column_DeclaredFeatures()
 
 
 def annotation(key: str) -> lifecycle.Column_Annotation:
-    """One annotation."""
+    """The column of one annotation."""
     return lifecycle.Column_Annotation(key)
 
 
 def label(key: str) -> lifecycle.Column_Label:
-    """Instead of LABELS: this label only."""
+    """The column of one label. LABELS is the column of all labels."""
     return lifecycle.Column_Label(key)

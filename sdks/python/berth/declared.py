@@ -1,4 +1,5 @@
-"""What the plugin's columns bring. Reading anything else of a node is told once, and gives what is empty."""
+"""The properties that the plugin's columns provide. The first read of another property of a node is logged, and the value is
+empty."""
 
 from wit_world.exports import lifecycle
 from wit_world.imports import host
@@ -19,18 +20,18 @@ PARTS = {
     "annotations": ("annotation(key)", dict),
     "pods": ("pods", list),
 }
-"""By property of a node: the column that brings it, and what it is before that comes."""
+"""For each property of a node, the column that provides it, and the type of its empty value."""
 
 _told: set[str] = set()
 
-# Set when the plugin's class is known.
+# `declare` sets these values when the plugin's class is known.
 _parts: list[tuple[str, type]] = []
 _keys: dict[str, set[str]] = {}
 _pod_json = False
 
 
 def declare(columns: list, pods: bool, pod_json: bool) -> None:
-    """Takes what the manifest asks for."""
+    """Stores the columns and fields that the manifest requests."""
     global _pod_json
     _pod_json = pod_json
     names = {type(column).__name__.removeprefix("Column_").lower() for column in columns}
@@ -60,7 +61,7 @@ PARTS_BY_COLUMN = {
 
 
 def parts() -> list[tuple[str, type]]:
-    """The properties that nodes have, with what makes each before its column comes."""
+    """The properties that nodes have, with the types of their empty values."""
     return _parts
 
 
@@ -71,14 +72,14 @@ def has_pod_json() -> bool:
 
 
 def tell(what: str) -> None:
-    """Says it once: the scheduler knows the line by its beginning."""
+    """Logs an undeclared read once. The scheduler recognizes the log line by its first words."""
     if what not in _told:
         _told.add(what)
         host.log(host.Level.WARN, f"undeclared read: {what}")
 
 
 class _Chosen(dict):
-    """Labels or annotations of which the manifest names some by key."""
+    """The labels or annotations that the manifest requests by key."""
 
     def __init__(self, pairs, what: str):
         super().__init__(pairs)
@@ -90,10 +91,10 @@ class _Chosen(dict):
         return super().get(key, default)
 
 
-# So many nodes tell of keys that are not declared: enough for a test, and large clusters are as fast as without.
+# The number of nodes that log undeclared reads of keys. Tests have fewer nodes, and the logging does not slow large clusters.
 _TELLING = 64
 
 
 def chosen(what: str, pairs: dict[str, str], row: int) -> dict[str, str]:
-    """A node's labels or annotations as the plugin sees them."""
+    """Returns a node's labels or annotations for the plugin. They log undeclared reads on the first nodes."""
     return _Chosen(pairs, what) if row < _TELLING and _keys.get(what) else pairs

@@ -1,6 +1,8 @@
-"""What a plugin wants done: Permit, PreBind, Bind and PostFilter answer with lists of these. The operator must grant each sort.
+"""The effects: actions that a plugin asks the scheduler to carry out. Permit, PreBind, Bind and PostFilter return lists of effects.
+The operator must grant each kind of effect.
 
-Kinds are written `v1/ConfigMap`; `namespace` is empty for kinds without one; `body` is anything that JSON can hold.
+The kind of an object is written `v1/ConfigMap`. `namespace` is empty for kinds without namespaces. `body` is a value that JSON can
+represent.
 """
 
 import json
@@ -18,30 +20,33 @@ def bind() -> types.Effect_Bind:
 
 
 def patch(kind: str, namespace: str, name: str, body, subresource: str | None = None) -> types.Effect_Patch:
-    """A JSON merge patch. A `resourceVersion` in it makes it fail when the object has changed since."""
+    """Applies a JSON merge patch to an object. If the patch contains a `resourceVersion`, it fails if the object has changed since
+    that version."""
     return types.Effect_Patch(types.Patch(types.ObjectRef(kind, namespace, name), subresource, _json(body)))
 
 
 def create(kind: str, namespace: str, body) -> types.Effect_Create:
+    """Creates an object from JSON."""
     return types.Effect_Create(types.NewObject(kind, namespace, _json(body)))
 
 
 def delete(kind: str, namespace: str, name: str) -> types.Effect_Delete:
+    """Deletes an object."""
     return types.Effect_Delete(types.ObjectRef(kind, namespace, name))
 
 
 def evict(pod, message: str) -> types.Effect_Evict:
-    """Makes room by evicting a pod from its node."""
+    """Evicts a pod from its node."""
     return types.Effect_Evict(types.Eviction(types.PodRef(pod.namespace, pod.name, pod.uid), message))
 
 
 def allow(uid: str) -> types.Effect_Allow:
-    """Lets a pod that waits on Permit go on."""
+    """Allows a pod that waits at Permit to continue."""
     return types.Effect_Allow(uid)
 
 
 def reject(uid: str, reason: str) -> types.Effect_Reject:
-    """Turns down a pod that waits on Permit."""
+    """Rejects a pod that waits at Permit."""
     return types.Effect_Reject((uid, reason))
 
 
@@ -61,8 +66,8 @@ def event(reason: str, action: str, note: str, warning: bool = False) -> types.E
 
 
 def wait(objects: list[tuple[str, str, str]], timeout_ms: int, message: str) -> types.Effect_Wait:
-    """An effect of PreBind, and of Permit together with `Wait`. The plugin is asked again when one of the objects,
-    `(kind, namespace, name)`, has changed, and the attempt fails with the message after `timeout_ms`. The objects may include the
-    pod itself, `("v1/Pod", pod.namespace, pod.name)`; the plugin is then asked with the pod as it is after the change. `wait` must
-    be the last effect of the answer."""
+    """Waits until one of the objects, `(kind, namespace, name)`, changes, then the scheduler calls the method again. The attempt
+    fails with the message after `timeout_ms`. PreBind may return it, and so may Permit together with `Wait`. The objects may
+    include the pod itself, `("v1/Pod", pod.namespace, pod.name)`; the method then gets the changed pod. `wait` must be the last
+    effect in the list."""
     return types.Effect_Wait(types.Wait([types.ObjectRef(*key) for key in objects], timeout_ms, message))

@@ -1,4 +1,4 @@
-"""Each interface of the contract, answered by the plugin. componentize-py finds the classes by their names."""
+"""The exports of the contract. They call the plugin. componentize-py finds the classes by their names."""
 
 import functools
 import json
@@ -15,7 +15,7 @@ from .answers import Event, Failure, Outcome, Rejection, Wait, rejection, status
 from .guest import guest, tell, unfit
 from .pod import Pod
 
-# A module is there if the plugin's world exports its interface.
+# A module exists if the plugin's world exports its interface.
 try:
     from wit_world.exports import permit as wit_permit
 except ImportError:
@@ -64,7 +64,7 @@ __all__ = [
 
 
 def _call(function):
-    """A call of the scheduler. What the plugin raises is a fault: said to the scheduler before the call traps."""
+    """Wraps a call of the scheduler. An exception of the plugin is a fault: it is logged, then the call traps."""
 
     @functools.wraps(function)
     def call(*arguments):
@@ -80,7 +80,7 @@ def _call(function):
 
 
 def _in_cycle(function):
-    """A call about the pod of a cycle: passes the plugin and the pod instead of the cycle."""
+    """Wraps a call that has a cycle. The function gets the plugin and the pod of the cycle instead of the cycle."""
 
     @_call
     @functools.wraps(function)
@@ -94,7 +94,7 @@ def _in_cycle(function):
 
 
 def _about_pod(function):
-    """A call about a pod outside of its cycles."""
+    """Wraps a call about a pod outside a cycle."""
 
     @_call
     @functools.wraps(function)
@@ -118,7 +118,7 @@ sign"""
 
 
 def missing_methods(kind, exported):
-    """Each exported interface that lacks a method, with that method."""
+    """The exported interfaces without a method of the plugin, with the names of the missing methods."""
     for interface in exported:
         alike = [(interface.replace("-", "_"),)] if interface in _ALIKE.split() else []
         for methods in _ANSWERED_BY.get(interface, alike):
@@ -173,7 +173,7 @@ class Cycle:
 
 
 def _check(answer: Rejection | None) -> None:
-    """Raises what is not a success."""
+    """Raises a status that is not a success."""
     if answer is not None:
         raise Err(status(answer))
 
@@ -296,7 +296,7 @@ def _checked(method: str, answers, n_nodes: int):
 
 
 def _packed(method: str, scores, rows: list[int]) -> bytes:
-    """Scores as they lie in memory: see scores.py. `method` gave one for each node of `rows`."""
+    """The scores in the memory format of scores.py. `method` returned one score for each node of `rows`."""
     if isinstance(scores, array | memoryview) and memoryview(scores).format == "q":
         return scores.tobytes()
     if not isinstance(scores, Iterable):
@@ -309,7 +309,7 @@ def _packed(method: str, scores, rows: list[int]) -> bytes:
 
 
 def _unfit(method: str, scores: list, rows: list[int]) -> TypeError:
-    """What to say of the first of the scores that is not an int of 64 bits."""
+    """The error message for the first score that is not a 64-bit int."""
     for number, score in enumerate(scores):
         try:
             array("q", [score])
@@ -320,7 +320,7 @@ def _unfit(method: str, scores: list, rows: list[int]) -> TypeError:
 
 
 def _node_named(nodes: list) -> str:
-    """The first of these for a message."""
+    """The text of the first of these nodes in a message."""
     if not nodes:
         return "a node more than there are"
     if any(name == "name" for name, _ in declared.parts()):
@@ -398,7 +398,7 @@ class PostBind:
 
 
 def _before_and_after(subject) -> tuple:
-    """What the plugin sees of the object that an event happened to; None where it does not exist or is hidden."""
+    """The object before and after an event; None for a version that does not exist or is hidden."""
     match subject:
         case wit_hint.EventSubject_Pod(change):
             decode = functools.partial(Pod, table=guest.table)

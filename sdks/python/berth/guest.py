@@ -1,4 +1,4 @@
-"""One plugin inside a component: the replica, the open cycles, and the plugin itself."""
+"""The data of a component between calls: the replica, the open cycles, and the plugin."""
 
 import sys
 import traceback
@@ -15,16 +15,16 @@ from .table import Node, Table
 class Guest:
     def __init__(self):
         self.kind = None
-        # The interfaces that plugin.wit exports, as the build says.
+        # The interfaces that plugin.wit exports. The build sets the list.
         self.exported: list[str] = []
         self.plugin = None
         self.table = Table()
         self.cycles: dict[int, Pod] = {}
-        # By cycle: the pods that its dry runs have named.
+        # The pods that the dry runs of each cycle have named.
         self.tried: dict[int, list[Pod]] = {}
 
     def follows_pods(self) -> bool:
-        """Whether the replica has the pods on nodes."""
+        """Says whether the replica has the pods on nodes."""
         return getattr(self.kind, "pods", False) or any(hasattr(self.kind, it) for it in ("pod_placed", "pod_removed"))
 
 
@@ -32,7 +32,7 @@ guest = Guest()
 
 
 def plugin(kind):
-    """Makes this class the component's plugin."""
+    """Sets the class of the component's plugin."""
     if guest.kind is not None:
         raise TypeError(f"a component holds one plugin; {guest.kind.__name__} is one already")
     guest.kind = kind
@@ -42,12 +42,12 @@ def plugin(kind):
 
 
 def log(message: str, level: str = "info") -> None:
-    """Writes to the scheduler's log; `level` is debug, info, warn or error."""
+    """Writes a line to the scheduler's log. `level` is debug, info, warn or error."""
     host.log(host.Level[level.upper()], message)
 
 
 def now() -> int:
-    """Milliseconds since 1970, as of the start of this cycle."""
+    """Returns the time at the start of this cycle, in milliseconds since 1970."""
     return host.now()
 
 
@@ -57,40 +57,41 @@ def count(name: str, amount: int = 1) -> None:
 
 
 def nodes() -> list[Node]:
-    """All nodes of the cluster, with the plugin's `columns`."""
+    """Returns all nodes of the cluster, with the plugin's `columns`."""
     if not guest.follows_pods() and not getattr(guest.kind, "columns", []):
         raise RuntimeError("nodes() needs `columns`")
     return guest.table.nodes()
 
 
 def pods() -> list[Pod]:
-    """All pods on nodes, those that are being bound included."""
+    """Returns all pods on nodes, including the pods that are being bound. The plugin must have `pods`, `pod_placed` or
+    `pod_removed`."""
     if not guest.follows_pods():
         raise RuntimeError("pods() needs `pods = True`")
     return list(guest.table.pods.values())
 
 
 def objects(api_version: str, kind: str) -> Mapping[tuple[str, str], dict]:
-    """The objects of a kind that the plugin's `objects` names, by namespace and name; the namespace is empty for kinds without
-    namespaces. Each is decoded when it is first looked at, and not to be changed."""
+    """Returns the objects of a kind, by namespace and name. The namespace is empty for kinds without namespaces. The plugin's
+    `objects` must name the kind. Each object is decoded at its first read. Do not change an object."""
     return guest.table.objects.get((api_version, kind), {})
 
 
 def image_size(name: str) -> int:
-    """In bytes; 0 if no node has the image."""
+    """Returns the size of an image in bytes, or 0 if no node has the image."""
     return guest.table.image_sizes.get(name, 0)
 
 
 def dry_run(cases: list[tuple[Node, list[Pod]]]) -> list[Rejection | None]:
-    """In post_filter: for each pair of a node and pods on it, what the profile's other Filter plugins would say without
-    them: None, or a Rejection."""
+    """Asks the profile's other Filter plugins about nodes without some of their pods. It returns one answer for each case; None
+    means that the node passes. Call it in post_filter only."""
     statuses = host.dry_run([host.Removal(node.row, [pod.slot for pod in pods]) for node, pods in cases])
     return [rejection(status) for status in statuses]
 
 
 def ask_extenders(preemptions: list[Preemption]) -> list[Preemption]:
-    """In post_filter: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may name
-    other pods of a node."""
+    """Asks the HTTP extenders that have a `preemptVerb`, and returns the preemptions that they keep. An extender may remove nodes
+    and name other victims on a node. Call it in post_filter only."""
     asked = [host.Preemption(it.node.row, [pod.slot for pod in it.victims], it.violations) for it in preemptions]
     table = guest.table
     return [
@@ -100,23 +101,23 @@ def ask_extenders(preemptions: list[Preemption]) -> list[Preemption]:
 
 
 def tell(error: BaseException) -> None:
-    """Says what went wrong, and where in the plugin's own files. What a call logs as an error before it traps is the reason
-    of the fault."""
+    """Logs an exception as an error, with its place in the plugin's own files. The last error that a call logs before it traps is
+    the reason of the fault."""
     text = " ".join(str(error).splitlines()[:3])
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     log(f"{reason}{_place(error) or _place_of(getattr(error, 'method', None))}", "error")
 
 
 def unfit(method: str, gave: str) -> TypeError:
-    """What is raised for an answer that a method must not give. No frame of the traceback is the author's then: `tell` says
-    the line of the method."""
+    """An exception for an invalid answer of a method. Its traceback has no line of the author, so `tell` logs the line of the
+    method."""
     error = TypeError(f"{method} gave {gave}")
     error.method = method
     return error
 
 
 def _place(error: BaseException) -> str:
-    # Not `traceback.extract_tb`: it reads the source, and a component has no files.
+    # `traceback.extract_tb` would read the source, and a component has no files.
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(code, line) for code, line in frames if code.co_filename.startswith(_folder())]
     return _named(*own[-1]) if own else ""

@@ -1,13 +1,13 @@
-"""What a plugin's class says about it, checked. The build runs this when it loads the class."""
+"""Checks the attributes of a plugin's class, and makes the manifest. The build runs the checks when it loads the class."""
 
 from wit_world.exports import lifecycle
 from wit_world.imports.types import ClusterEvent
 
 
 def check(kind) -> None:
-    """Refuses a class with an attribute that cannot be meant.
+    """Refuses a class with an invalid attribute.
 
-    :raises TypeError: the class, the attribute and what to write, in a sentence
+    :raises TypeError: a sentence with the class, the attribute and a correction
     """
     for attribute, is_right, wanted in (
         ("name", lambda it: isinstance(it, str) and it, "must be a text"),
@@ -46,7 +46,7 @@ def columns(kind) -> list:
 
 
 def of(kind, follows_pods: bool) -> lifecycle.Manifest:
-    """The manifest of a class that was checked."""
+    """The manifest of a checked class."""
     return lifecycle.Manifest(
         name=kind.name,
         version=kind.version,

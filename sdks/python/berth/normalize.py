@@ -1,4 +1,4 @@
-"""What helps `normalize_columns`."""
+"""Functions for `normalize_columns`."""
 
 from array import array
 from typing import TYPE_CHECKING
@@ -8,13 +8,14 @@ from .views import N_KEPT
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-# By key, in the order of use: the scores that were given, and what was made of them.
+# The scores and the result of each key, in the order of the last use.
 _kept: "dict[Hashable, tuple[bytes, array]]" = {}
 
 
 def kept(key: "Hashable", scores: memoryview, normalize: "Callable[[memoryview], Iterable[int]]") -> array:
-    """What the function makes of the scores: worked out anew when they differ from those that came with the key before. `key`
-    stands for whatever else the answer depends on. The 16 keys used last are kept."""
+    """Returns the result of the function for the scores. The function is called only if the scores differ from the previous scores
+    with the same key. It must depend only on the scores and on the data that `key` stands for. The results for the 16 most
+    recently used keys are kept."""
     given = scores.tobytes()
     before, answer = _kept.pop(key, (None, None))
     if answer is None or before != given:
@@ -26,8 +27,8 @@ def kept(key: "Hashable", scores: memoryview, normalize: "Callable[[memoryview],
 
 
 def default_normalize(scores: memoryview, reverse: bool = False) -> array:
-    """In proportion to the highest score, which becomes 100; with `reverse` it becomes 0, and 0 becomes 100. As kube-scheduler's
-    plugins do it, for scores that are not negative."""
+    """Scales the scores so that the highest score becomes 100. With `reverse`, the highest score becomes 0, and 0 becomes 100. It
+    works like kube-scheduler's `DefaultNormalizeScore`. The scores must not be negative."""
 
     def normalize(scores):
         different = set(scores)

@@ -1,4 +1,4 @@
-"""Objects of other kinds, each decoded when it is first looked at."""
+"""The objects of the kinds that the plugin requests. Each object is decoded at its first read."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,11 +8,11 @@ class Objects(Mapping[tuple[str, str], dict]):
     """The objects of one kind by namespace and name."""
 
     def __init__(self):
-        # `bytes` until the first look.
+        # Each value is `bytes` before its first read.
         self._objects: dict[tuple[str, str], bytes | dict] = {}
 
     def apply(self, key: tuple[str, str], text: bytes | None) -> None:
-        """`None` for an object that is gone."""
+        """Sets or removes an object. `text` is None for a deleted object."""
         if text is None:
             self._objects.pop(key, None)
         else:

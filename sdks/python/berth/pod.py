@@ -1,4 +1,4 @@
-"""A pod, with strings instead of symbols."""
+"""A pod with strings instead of symbols."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class HostPort(NamedTuple):
     address: str
-    """`0.0.0.0` stands for every address."""
+    """The address 0.0.0.0 stands for all addresses."""
     protocol: str
     port: int
 
@@ -23,19 +23,19 @@ class HostPort(NamedTuple):
 
 
 class Pod:
-    """A pod, pending or placed. `raw` is `record pod` of wit/types.wit, for what has no property here; its symbols are
-    turned into strings by `text`."""
+    """A pending pod or a pod on a node. `raw` is the `record pod` of wit/types.wit. It has fields that have no property here.
+    `text` converts the symbols of `raw` to strings."""
 
     def __init__(self, raw, table, slot: int | None = None, node: "Node | None" = None):
         self.raw = raw
         self.slot = slot
         self.node = node
-        """Of a pod that is on a node."""
+        """The node of the pod, or None for a pending pod."""
         self._table = table
 
     @property
     def json(self) -> dict | None:
-        """The whole pending pod, if the plugin's `pod_json` asks for it."""
+        """The whole pending pod, if the plugin has `pod_json`."""
         return json.loads(self.raw.json) if declared.has_pod_json() and self.raw.json is not None else None
 
     def text(self, symbol: int) -> str:
@@ -71,10 +71,10 @@ class Pod:
 
     @cached_property
     def requests(self) -> dict[str, int]:
-        """What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0."""
+        """The pod's request of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0."""
         return self._table.amounts(self.raw.requests)
 
     @cached_property
     def placed_requests(self) -> dict[str, int]:
-        """What the usage of its node grows by: a resize under way counts."""
+        """The amounts that the pod adds to the usage of its node, including a resize that is in progress."""
         return self._table.amounts(self.raw.placed_requests)

@@ -1,4 +1,4 @@
-"""The replica of the node table, fed by `sync.apply`: strings instead of symbols."""
+"""The replica of the node table, with strings instead of symbols. `sync.apply` updates it."""
 
 import copy
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +9,7 @@ from .objects import Objects
 from .pod import HostPort, Pod
 from .views import N_KEPT, Column, Columns, Selection
 
-# Symbols 0 to 10 of every table.
+# The symbols 0 to 10, which are the same in every table.
 _WELL_KNOWN = (
     "",
     "cpu",
@@ -39,7 +39,7 @@ class Taint(NamedTuple):
 
 
 class Node:
-    """A node; what the plugin's `columns` don't name is empty, and a line of the log says that it was read."""
+    """A node. A property is empty if the plugin's `columns` do not request it, and its first read is logged."""
 
     __slots__ = (
         "row",
@@ -65,10 +65,10 @@ class Node:
         unschedulable: bool
         labels: dict[str, str]
         taints: tuple[Taint, ...]
-        # By resource: milli-CPU, bytes, units. What is not there is 0.
+        # The amount of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0.
         allocatable: dict[str, int]
         requested: dict[str, int]
-        # Requests with defaults for containers that request none.
+        # The sums of the pods' requests. A container without a request counts with a default.
         non_zero_milli_cpu: int
         non_zero_memory: int
         pod_count: int
@@ -84,7 +84,7 @@ class Node:
             setattr(self, name, empty())
 
     def __getattr__(self, name: str):
-        """What no column of the plugin brings."""
+        """The empty value of a property that no column of the plugin provides."""
         if name not in _PARTS:
             raise AttributeError(f"a node has no {name!r}", name=name, obj=self)
         column, empty = _PARTS[name]
@@ -92,7 +92,7 @@ class Node:
         return empty()
 
     def altered(self, minus: list[Pod], plus: list[Pod]) -> "Node":
-        """The node without some of its pods and with others."""
+        """Returns a copy of the node, without some of the node's pods and with additional pods."""
         if not minus and not plus:
             return self
         node = Node(self.row)
@@ -129,14 +129,14 @@ class Node:
 
 
 class EventNode(NamedTuple):
-    """A node before or after an event, as queueing hints see it."""
+    """A node before or after an event, in a call of `queueing_hint`."""
 
     name: str
     unschedulable: bool
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     allocatable: dict[str, int]
-    """By resource, without pods: milli-CPU, bytes, units. What is not there is 0."""
+    """The amount of each resource except pods: milli-CPU, bytes or units. A resource that is absent has the amount 0."""
     allowed_pods: int
     """`status.allocatable.pods`."""
     declared_features: list[str]
@@ -145,17 +145,17 @@ class EventNode(NamedTuple):
 class Table:
     def __init__(self):
         self.texts: list[str] = list(_WELL_KNOWN)
-        # By row; None where no node is.
+        # The node of each row; None for a row without a node.
         self.rows: list[Node | None] = []
         self.image_sizes: dict[str, int] = {}
-        # By apiVersion and kind.
+        # The objects of each kind, by apiVersion and kind.
         self.objects: dict[tuple[str, str], Objects] = {}
-        # By slot.
+        # The pod of each slot.
         self.pods: dict[int, Pod] = {}
         self._taint_sets: dict[int, tuple[Taint, ...]] = {}
-        # What the plugin looks at as columns.
+        # The columns that the plugin has read.
         self._columns: dict[object, Column] = {}
-        # What it says about nodes, in the order of use.
+        # The columns with keys, in the order of their last use.
         self._kept: dict[object, Column] = {}
         self._selected = Selection([], 0)
 
@@ -163,7 +163,8 @@ class Table:
         return self.texts[symbol] if symbol < len(self.texts) else ""
 
     def node(self, row: int) -> Node:
-        """A plugin without columns is not told which nodes there are."""
+        """Returns the node of a row. It returns a node without data if the plugin has no columns, because the scheduler does not
+        send such a plugin the list of nodes."""
         node = self.rows[row] if row < len(self.rows) else None
         return node or Node(row)
 
@@ -171,7 +172,8 @@ class Table:
         return [node for node in self.rows if node is not None]
 
     def selection(self, words: list[int]) -> Selection:
-        """Score is mostly asked about the nodes that Filter left, and NormalizeScore about the same."""
+        """Returns the selection of a bitmap. The last selection is kept, because Score and NormalizeScore usually get the nodes
+        that passed Filter."""
         if self._selected.words != words:
             self._selected = Selection(words, len(self.rows))
         return self._selected
@@ -186,7 +188,7 @@ class Table:
         return Columns(self, self.selection(words))
 
     def column(self, key, read, empty):
-        """One value for each row."""
+        """Returns the values of a column, one value for each row."""
         column = self._columns.get(key)
         if column is None:
             column = self._columns[key] = Column(read, empty)
@@ -194,7 +196,7 @@ class Table:
         return column.values
 
     def kept(self, key, read, empty):
-        """The same for one of many keys."""
+        """Returns the values of a column with a key. The columns of the most recently used keys are kept."""
         column = self._kept.pop(key, None)
         if column is None:
             column = Column(read, empty)
@@ -216,21 +218,21 @@ class Table:
         )
 
     def amounts(self, raw) -> dict[str, int]:
-        """`record resources` by name. What is not there is 0."""
+        """Converts `record resources` to amounts by name. A resource that is absent has the amount 0."""
         amounts = {"cpu": raw.milli_cpu, "memory": raw.memory, "ephemeral-storage": raw.ephemeral_storage}
         amounts |= {self.text(name): amount for name, amount in raw.scalars}
         return {name: amount for name, amount in amounts.items() if amount}
 
     def apply(self, delta, plugin) -> None:
-        """Brings the replica up to a delta, and tells the plugin which pods left and came."""
-        # Before the symbols: one that the pod alone had may stand for another string from here on.
+        """Applies a delta to the replica, and calls pod_removed and pod_placed."""
+        # Pods are removed before the symbols change, because a symbol of a removed pod may get another string.
         left = [self.pods[slot].node.row for slot in delta.pods_removed if slot in self.pods]
         for slot in list(self.pods) if delta.full else delta.pods_removed:
             self._remove_pod(slot, plugin)
         for symbol, text in delta.symbols:
             while symbol >= len(self.texts):
                 self.texts.append("")
-            # The symbol may have stood for another string, which is gone from the cluster.
+            # The symbol may have stood for another string, which no object of the cluster contains any more.
             self.image_sizes.pop(self.texts[symbol], None)
             self.texts[symbol] = text
         if delta.full:
@@ -248,7 +250,7 @@ class Table:
         for id, taints in delta.taint_sets:
             self._taint_sets[id] = self._taints(taints)
         for change in delta.columns:
-            # Columns that a newer scheduler may send are not asked for.
+            # Columns that only a newer scheduler knows are skipped. The SDK never requests such columns.
             apply = _APPLY.get(type(change.data).__name__.removeprefix("ColumnData_"))
             if apply:
                 apply(self, change.rows, change.data.value)
@@ -263,7 +265,7 @@ class Table:
 
     def _refresh_columns(self, delta, left: list[int]) -> None:
         if delta.removed or delta.added:
-            # Whether a selection is everything may be another answer now.
+            # `is_everything` may have changed.
             self._selected = Selection([], 0)
         if self._columns or self._kept:
             changed = {row for change in delta.columns for row in change.rows}
@@ -287,7 +289,7 @@ class Table:
             plugin.pod_removed(pod, pod.node)
 
     def place_alike(self, pods, plugin) -> None:
-        """Pods that are like others on nodes in all but what comes with them."""
+        """Places pods on nodes. Each pod equals a placed pod, except for the fields in `record alike-pod`."""
         for alike in pods:
             raw = copy.copy(self.pods[alike.like].raw)
             raw.uid, raw.name, raw.node_name = alike.uid, alike.name, alike.node_name
@@ -296,7 +298,7 @@ class Table:
         self._refresh_rows({alike.node for alike in pods})
 
     def set_usage(self, usage) -> None:
-        """What the pods on nodes use."""
+        """Sets new values of the usage of pods on nodes."""
         for change in usage:
             node = self.rows[change.node]
             if change.requested is not None:

@@ -1,4 +1,4 @@
-"""The nodes that a call is about, as columns: what filter_columns and score_columns are given."""
+"""The nodes of a call as columns: the argument of filter_columns and score_columns."""
 
 from array import array
 from itertools import compress
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
     from .table import Node, Table
 
-# Bytes 0 and 1 for the digits of a binary number, and the digits for bytes.
+# Translation tables: from the digits of a binary number to bytes 0 and 1, and from bytes to digits.
 _FLAGS = bytes(int(byte == ord("1")) for byte in range(256))
 _DIGITS = b"0" + b"1" * 255
 
 
 N_KEPT = 16
-"""Of `Columns.flags` and `Columns.scores`, and of `kept`, so many keys are kept."""
+"""The number of keys whose results `Columns.flags` and `Columns.scores` together keep, and the number of keys of `kept`."""
 
 
 class Selection:
-    """A bitmap of nodes: bit `i % 64` of word `i / 64` is row `i`."""
+    """A bitmap of nodes. Bit `i % 64` of word `i / 64` stands for row `i`."""
 
     def __init__(self, words: list[int], n_rows: int):
         self.words = words
@@ -27,14 +27,14 @@ class Selection:
         self.mask = f"{whole:0{64 * len(words)}b}".encode()[::-1].translate(_FLAGS)
         self.n = whole.bit_count()
         self.is_everything = self.n == n_rows and self.mask[:n_rows].find(0) < 0
-        """Whether all rows of a table with so many are selected, and none beyond."""
+        """Whether exactly all rows of a table with `n_rows` rows are selected."""
 
     def of(self, values: "Iterable") -> "Iterable":
-        """Those of the selected rows, out of one for each row."""
+        """The values of the selected rows. `values` has one value for each row of the table."""
         return compress(values, self.mask)
 
     def passed(self, flags: "Sequence") -> list[int]:
-        """The bitmap of the selected rows for which there is something true."""
+        """The bitmap of the selected rows whose flag is true."""
         if self.is_everything:
             digits = (flags if isinstance(flags, bytes) else bytes(map(bool, flags))).translate(_DIGITS)
         else:
@@ -46,8 +46,8 @@ class Selection:
 
 
 class Columns:
-    """The nodes that a call is about, as columns of the same length, in the order of their rows. Amounts are views of 64-bit
-    integers; what the plugin's `columns` don't name is 0. To be read in this call only."""
+    """The nodes of a call as columns of the same length, in the order of their rows. Amounts are views of 64-bit integers. A column
+    is 0 or None if the plugin's `columns` do not request it. Read the columns in this call only."""
 
     def __init__(self, table: "Table", selection: Selection):
         self._table = table
@@ -61,16 +61,16 @@ class Columns:
         return self._table.nodes_of(self._selection)
 
     def allocatable(self, resource: str) -> memoryview:
-        """Milli-CPU, bytes or units; `pods` is a resource as well."""
+        """The amounts of a resource: milli-CPU, bytes or units. `pods` is also a resource."""
         return self._amounts(("allocatable", resource), lambda node: node.allocatable.get(resource, 0))
 
     def requested(self, resource: str) -> memoryview:
-        """Milli-CPU, bytes or units that the node's pods request."""
+        """The sums of the pods' requests of a resource: milli-CPU, bytes or units."""
         return self._amounts(("requested", resource), lambda node: node.requested.get(resource, 0))
 
     @property
     def non_zero_milli_cpu(self) -> memoryview:
-        """Requests with defaults for containers that request none."""
+        """The sums of the pods' requests. A container without a request counts with a default."""
         return self._amounts("non_zero_milli_cpu", lambda node: node.non_zero_milli_cpu)
 
     @property
@@ -83,7 +83,7 @@ class Columns:
 
     @property
     def unschedulable(self) -> memoryview:
-        """Bytes: 0 or 1."""
+        """One byte for each node: 0 or 1."""
         return self._view("B", "unschedulable", lambda node: node.unschedulable)
 
     def label(self, key: str) -> list[str | None]:
@@ -93,13 +93,13 @@ class Columns:
         return self._list(("annotation", key), lambda node: node.annotations.get(key))
 
     def flags(self, key, test: "Callable[[Node], bool]") -> bytes:
-        """What the function says about each node, as bytes 0 and 1: worked out when the node has changed and not for each
-        pod. It looks at the node alone; `key` stands for whatever else it depends on. What was said for the 16 keys used last is
-        kept."""
+        """The result of the function for each node, as bytes 0 and 1. The function is called when a node has changed, and not for
+        each pod. It must depend only on the node and on the data that `key` stands for. The results for the 16 most recently used
+        keys are kept."""
         return bytes(self._kept("B", ("flags", key), lambda node: bool(test(node))))
 
     def scores(self, key, score: "Callable[[Node], int]") -> array:
-        """The same with an integer for each node: what `score_columns` may answer as it is."""
+        """The score of each node. The function is called as for `flags`. `score_columns` may return the result unchanged."""
         return self._kept("q", ("scores", key), score)
 
     def _kept(self, typecode, key, read) -> array:
@@ -120,7 +120,7 @@ class Columns:
 
 
 class Column:
-    """One value for each row, kept up to date once somebody has asked for it."""
+    """One value for each row. It is kept up to date after its first read."""
 
     def __init__(self, read, empty):
         self.read = read

@@ -10,7 +10,7 @@ class Plugin:
     name = "{{name}}"
     version = "0.1.0"
     columns = [berth.UNSCHEDULABLE, berth.label(ZONE)]
-    # What may make room for a rejected pod; without this line it is tried again at every event.
+    # The events that may make a rejected pod schedulable. Without this line, the pod is retried after every event.
     events_to_register = [berth.on("Node", "Add", "UpdateNodeLabel")]
 
     def configure(self, args):
@@ -29,5 +29,5 @@ class Plugin:
             return berth.reject_unresolvable(f"node(s) were in the zone {zone}")
 
     def score(self, pod: berth.Pod, node: berth.Node) -> int:
-        """How good is it, from 0 to 100?"""
+        """How good is the node for the pod, from 0 to 100?"""
         return 0 if node.unschedulable else 100

@@ -22,7 +22,7 @@ struct Args {
 #[derive(Debug)]
 pub struct TenantQuota {
     args: Args,
-    /// The tenants of the pods that have a node, or hold a place on one.
+    /// The tenants of the pods that are on a node or have a reserved node.
     held: BTreeMap<PodUid, String>,
     /// The position up to which the changes of pods on nodes were followed.
     position: Option<u64>,

@@ -1,8 +1,8 @@
-/* {{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once somebody approves:
+/* {{name}}: a pod with the label `example.com/approval: wanted` waits at Permit, and is bound after this approval:
  *
  *     kubectl label --overwrite pod web example.com/approval=given
  *
- * With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`. */
+ * If the value is `denied`, or after the timeout, the pod is rejected. The operator must grant the effect `wait`. */
 #include <berth.h>
 #include <string.h>
 
@@ -25,14 +25,14 @@ static berth_verdict permit(const berth_pod *pod, berth_row node, uint64_t *mill
   if (!strcmp(answer, "denied")) return berth_reject_unresolvable("the pod was denied");
   if (!strcmp(answer, "wanted")) {
     *milliseconds = 1000 * (uint64_t)seconds;
-    /* Asked again as soon as the pod changes. */
+    /* Permit is called again when the pod changes. */
     struct berth_reference itself = {"v1/Pod", berth_text(pod->namespace_), berth_string(&pod->name)};
     berth_wait(effects, &itself, 1, *milliseconds, "the pod was not approved");
   }
   return berth_pass();
 }
 
-/* A pod that was turned down is tried again when its labels change. */
+/* A rejected pod is retried when its labels change. */
 static const struct berth_cluster_event events_to_register[] = {{"Pod", BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_POD_LABEL}, {0}};
 
 const struct berth_plugin berth_plugin = {

@@ -1,5 +1,5 @@
-/* {{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the same value. Pods
- * without the label run anywhere. */
+/* {{name}}: the argument `label` names a label. A pod with this label runs only on nodes with the same value of the label. A
+ * pod without the label runs on any node. */
 #include <berth.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static berth_verdict filter(const berth_pod *pod, berth_row node) {
   return berth_reject_unresolvable(berth_concat("node(s) did not have the label ", label, "=", wanted, NULL));
 }
 
-/* What may make a rejected pod fit. */
+/* The events that may make a rejected pod schedulable. */
 static const struct berth_cluster_event events_to_register[] = {
     {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
     {0},

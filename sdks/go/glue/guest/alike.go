@@ -2,7 +2,7 @@ package guest
 
 import "wit_component/berth_scheduler_sync_pods"
 
-// PlaceAlike places pods that are like others on nodes in all but what comes with them.
+// PlaceAlike places pods on nodes. Each pod equals a placed pod, except for the fields in AlikePod.
 func PlaceAlike(pods []berth_scheduler_sync_pods.AlikePod) {
 	for _, alike := range pods {
 		pod := *placed[alike.Like]
@@ -11,7 +11,7 @@ func PlaceAlike(pods []berth_scheduler_sync_pods.AlikePod) {
 	}
 }
 
-// SetUsage is what the pods on nodes use.
+// SetUsage sets new values of the usage of pods on nodes.
 func SetUsage(usage []berth_scheduler_sync_pods.Usage) {
 	for i := range usage {
 		change := &usage[i]

@@ -6,7 +6,7 @@ import (
 	sync "wit_component/berth_scheduler_sync"
 )
 
-// Apply brings the replica up to a delta.
+// Apply applies a delta to the replica.
 func Apply(delta *sync.Delta) {
 	if delta.Full {
 		for slot := range placed {
@@ -20,7 +20,7 @@ func Apply(delta *sync.Delta) {
 		for int(symbol.F0) >= len(texts) {
 			texts = append(texts, "")
 		}
-		// The symbol may have stood for another string, which is gone from the cluster.
+		// The symbol may have stood for another string, which no object of the cluster contains any more.
 		delete(imageSizes, texts[symbol.F0])
 		texts[symbol.F0] = symbol.F1
 	}
@@ -74,7 +74,7 @@ func applyObject(object *sync.Object) {
 	objects[kind][key] = object.Json.Some()
 }
 
-// Columns that a newer scheduler may send are not asked for, and skipped.
+// applyColumn skips columns that only a newer scheduler knows. The SDK never requests such columns.
 func applyColumn(rows []uint32, data sync.ColumnData) {
 	switch data.Tag() {
 	case sync.ColumnData_Name:
@@ -134,7 +134,7 @@ func each(rows []uint32, set func(i int, node *berth.Node)) {
 	}
 }
 
-// Items of several rows lie end to end.
+// eachList calls set for the list of each row. The lists lie one after the other in one slice.
 func eachList(rows, ends []uint32, set func(from, to uint32, node *berth.Node)) {
 	from := uint32(0)
 	for i, row := range rows {

@@ -19,7 +19,7 @@ func object(ref berth.ObjectRef) berth_scheduler_types.ObjectRef {
 	return berth_scheduler_types.ObjectRef{Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// Effects are what a plugin wants done, in the contract's words.
+// Effects converts the effects of a plugin to the contract's types.
 func Effects(wanted []berth.Effect) []berth_scheduler_types.Effect {
 	effects := make([]berth_scheduler_types.Effect, len(wanted))
 	for i, effect := range wanted {

@@ -2,10 +2,10 @@ package guest
 
 import "berth"
 
-// Exported are the interfaces that plugin.wit exports, as the build says.
+// Exported are the interfaces that plugin.wit exports. The build sets the list.
 var Exported []string
 
-// answers is by interface whether the plugin answers it, and the methods that do.
+// answers has for each interface a check whether the plugin has its methods, and the names of these methods.
 var answers = map[string]struct {
 	isAnswered func(plugin berth.Plugin) bool
 	methods    string
@@ -35,8 +35,8 @@ func is[Interface any](plugin berth.Plugin) bool {
 	return isAnswered
 }
 
-// Missing is the method that the plugin lacks for an interface, or nothing. A method with other parameters than the
-// SDK's does not count.
+// Missing returns the method that the plugin lacks for an interface, or "". A method does not count if its parameters differ
+// from the SDK's.
 func Missing(name string) string {
 	answer, isKnown := answers[name]
 	if !isKnown || answer.isAnswered(berth.Registered()) {

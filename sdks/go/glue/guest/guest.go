@@ -1,4 +1,4 @@
-// Package guest is one plugin inside a component: the replica, the open cycles, and the plugin itself.
+// Package guest holds the data of a component between calls: the replica, the open cycles, and the plugin.
 package guest
 
 import (
@@ -19,7 +19,7 @@ import (
 	wit "wit_component/abi"
 )
 
-// openCycle is a cycle's pod, and those that its dry runs have named.
+// openCycle has the pod of a cycle, and the pods that the dry runs of the cycle have named.
 type openCycle struct {
 	pod   *berth.Pod
 	tried []*berth.Pod
@@ -42,11 +42,11 @@ func init() {
 // Begin opens a cycle.
 func Begin(cycle uint64, pod *berth_scheduler_types.Pod) { cycles[cycle] = &openCycle{pod: Pod(pod)} }
 
-// End forgets a cycle.
+// End closes a cycle.
 func End(cycle uint64) { delete(cycles, cycle) }
 
-// Run runs a call of the scheduler. What panics is a fault: said to the scheduler before the call traps. Only a status that
-// the host answered in a panic's place comes back.
+// Run runs a call of the scheduler. A panic is a fault: Run logs it, then the call traps. If the host itself failed, Run
+// returns the host's status instead.
 func Run(call func()) (failed *berth_scheduler_types.Status) {
 	defer func() {
 		reason := recover()
@@ -62,10 +62,11 @@ func Run(call func()) (failed *berth_scheduler_types.Status) {
 	return nil
 }
 
-// hostFailed is what ends a call in which the host could not answer: no mistake of the plugin.
+// hostFailed is the value of the panic that ends a call if the host cannot answer. It is not a fault of the plugin.
 type hostFailed struct{ status berth_scheduler_types.Status }
 
-// place is the innermost call in the plugin's own package or below it, while a panic unwinds.
+// place returns the place of the innermost call in the plugin's own package or in a package below it. It is called while a
+// panic unwinds.
 func place() string {
 	kind := reflect.TypeOf(berth.Registered())
 	if kind == nil {
@@ -80,7 +81,7 @@ func place() string {
 		frame, isMore := frames.Next()
 		rest, isOwn := strings.CutPrefix(frame.Function, kind.PkgPath())
 		if isOwn && rest != "" && (rest[0] == '.' || rest[0] == '/') {
-			// The path of the module comes first.
+			// The file's path starts with the path of the module.
 			file := frame.File[strings.Index(frame.File, "@v0.0.0/")+1:]
 			file = strings.TrimPrefix(file, "v0.0.0/")
 			function := rest[strings.LastIndex(rest, ".")+1:]
@@ -92,7 +93,7 @@ func place() string {
 	}
 }
 
-// Answer runs an answer about the cycle's pod, as [Run] does.
+// Answer calls a method of the plugin with the cycle's pod, as [Run] does.
 func Answer(cycle uint64, run func(pod *berth.Pod)) *berth_scheduler_types.Status {
 	return Run(func() {
 		open, isOpen := cycles[cycle]
@@ -103,7 +104,7 @@ func Answer(cycle uint64, run func(pod *berth.Pod)) *berth_scheduler_types.Statu
 	})
 }
 
-// Check runs an answer that may be a rejection, which is a status as well.
+// Check calls a method of the plugin that may return a rejection. It returns the rejection as a status.
 func Check(cycle uint64, run func(pod *berth.Pod) *berth.Rejection) *berth_scheduler_types.Status {
 	var rejection *berth.Rejection
 	if failed := Answer(cycle, func(pod *berth.Pod) { rejection = run(pod) }); failed != nil {
@@ -116,7 +117,7 @@ func Check(cycle uint64, run func(pod *berth.Pod) *berth.Rejection) *berth_sched
 	return &status
 }
 
-// Result is an answer, or the status in its place.
+// Result is an answer, or a status if there is no answer.
 func Result[T any](answer T, failed *berth_scheduler_types.Status) wit.Result[T, berth_scheduler_types.Status] {
 	if failed != nil {
 		return wit.Err[T](*failed)
@@ -124,7 +125,7 @@ func Result[T any](answer T, failed *berth_scheduler_types.Status) wit.Result[T,
 	return wit.Ok[T, berth_scheduler_types.Status](answer)
 }
 
-// Unit is the [Result] of what only passes or not.
+// Unit is the [Result] of a call that has no answer except success.
 func Unit(failed *berth_scheduler_types.Status) wit.Result[wit.Unit, berth_scheduler_types.Status] {
 	return Result(wit.Unit{}, failed)
 }
@@ -137,7 +138,7 @@ var codes = [...]uint8{
 	berth.ErrorCode:        berth_scheduler_types.Code_Error,
 }
 
-// Status is a plugin's verdict in the contract's words.
+// Status converts a rejection to the contract's status. Nil becomes success.
 func Status(rejection *berth.Rejection) berth_scheduler_types.Status {
 	if rejection == nil {
 		return berth_scheduler_types.Status{Code: berth_scheduler_types.Code_Success}
@@ -149,7 +150,7 @@ func Status(rejection *berth.Rejection) berth_scheduler_types.Status {
 	return status
 }
 
-// Rejection is a status in a plugin's words; nil for success.
+// Rejection converts the contract's status to a rejection. Success becomes nil.
 func Rejection(status berth_scheduler_types.Status) *berth.Rejection {
 	if status.Code == berth_scheduler_types.Code_Success {
 		return nil
@@ -202,7 +203,7 @@ func askExtenders(preemptions []berth.Preemption) []berth.Preemption {
 	return agreed
 }
 
-// FollowsPods is whether the replica has the pods on nodes.
+// FollowsPods says whether the replica has the pods on nodes.
 func FollowsPods() bool {
 	_, follows := berth.Registered().(berth.PodFollower)
 	return follows || berth.Registered().Describe().Pods
@@ -222,7 +223,7 @@ func allPods() []*berth.Pod {
 	return slices.DeleteFunc(slices.Clone(placed), func(pod *berth.Pod) bool { return pod == nil })
 }
 
-// All goes through the nodes of a bitmap, in ascending order.
+// All iterates over the nodes of a bitmap, in ascending order of their rows.
 func All(words []uint64) iter.Seq[*berth.Node] {
 	return func(yield func(*berth.Node) bool) {
 		for i, word := range words {
@@ -235,7 +236,7 @@ func All(words []uint64) iter.Seq[*berth.Node] {
 	}
 }
 
-// Count is how many nodes a bitmap has.
+// Count returns the number of nodes in a bitmap.
 func Count(words []uint64) int {
 	count := 0
 	for _, word := range words {
@@ -244,7 +245,7 @@ func Count(words []uint64) int {
 	return count
 }
 
-// Nodes are those of a bitmap, in ascending order.
+// Nodes returns the nodes of a bitmap, in ascending order of their rows.
 func Nodes(words []uint64) []*berth.Node {
 	found := make([]*berth.Node, 0, Count(words))
 	for node := range All(words) {
@@ -253,5 +254,5 @@ func Nodes(words []uint64) []*berth.Node {
 	return found
 }
 
-// Insert sets a node's bit.
+// Insert sets the bit of a node in a bitmap.
 func Insert(words []uint64, node *berth.Node) { words[node.Row/64] |= 1 << (node.Row % 64) }

@@ -31,7 +31,7 @@ func Tried(cycle uint64, keep uint32, more []berth_scheduler_types.Pod) []*berth
 	return open.tried
 }
 
-// Altered is a node without some of its pods and with others.
+// Altered returns a copy of a node, without some of the node's pods and with additional pods.
 func Altered(row uint32, pods []*berth.Pod, minus, plus []uint32) *berth.Node {
 	if len(minus) == 0 && len(plus) == 0 {
 		return Node(row)
@@ -72,7 +72,7 @@ func count(node *berth.Node, pod *berth.Pod, sign int64) {
 	}
 }
 
-// Pod is a pod with strings instead of symbols.
+// Pod converts a pod of the contract. The result has strings instead of symbols.
 func Pod(pod *berth_scheduler_types.Pod) *berth.Pod {
 	return &berth.Pod{
 		UID: pod.Uid, Namespace: text(pod.Namespace), Name: pod.Name, Priority: pod.Priority,
@@ -91,7 +91,7 @@ func toOwner(owner witTypes.Option[berth_scheduler_types.Owner]) *berth.Owner {
 	return &berth.Owner{APIVersion: it.ApiVersion, Kind: it.Kind, Name: it.Name, UID: it.Uid}
 }
 
-// presentAmounts are amounts without those that are 0, as columns have them.
+// presentAmounts returns the amounts that are not 0, because columns have no other amounts.
 func presentAmounts(resources *berth_scheduler_types.Resources) map[string]int64 {
 	byName := toAmounts(resources)
 	for name, amount := range byName {

@@ -11,20 +11,20 @@ import (
 	wit "wit_component/abi"
 )
 
-// Symbols 0 to 10 of every table come first.
+// The first entries are the symbols 0 to 10, which are the same in every table.
 var texts = []string{
 	"", "cpu", "memory", "ephemeral-storage", "pods", "TCP", "0.0.0.0", "kubernetes.io/hostname",
 	"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/unschedulable",
 }
 
 var (
-	// By row; nil where no node is.
+	// The node of each row; nil for a row without a node.
 	nodes []*berth.Node
-	// By row: what stands for nodes of which the plugin is told nothing.
+	// Nodes without data, by row: see Node.
 	bare       []*berth.Node
 	taintSets  = map[uint32][]berth.Taint{}
 	imageSizes = map[string]int64{}
-	// By slot; nil where no pod is.
+	// The pod of each slot; nil for a slot without a pod.
 	placed  []*berth.Pod
 	objects = map[berth.ObjectKind]map[berth.ObjectKey][]byte{}
 )
@@ -38,18 +38,19 @@ func text(symbol uint32) string {
 	return ""
 }
 
-// So many nodes tell of keys that are not declared: enough for a test, and large clusters are as fast as without.
+// telling is the number of nodes that log undeclared reads of labels and annotations. Tests have fewer nodes, and the logging
+// does not slow down large clusters.
 const telling = 64
 
-// keyed is whether the manifest names labels by their keys at most.
+// keyed says whether the manifest does not request all labels.
 var keyed = sync.OnceValue(func() bool { return !slices.Contains(berth.Registered().Describe().Columns, berth.Labels) })
 
-// newNode is a node of which nothing is known yet.
+// newNode returns a node without data.
 func newNode(row uint32) *berth.Node {
 	return &berth.Node{Row: row, Labels: labels(row, nil), Annotations: annotations(row, nil)}
 }
 
-// labels are a node's labels as the plugin sees them.
+// labels returns a node's labels for the plugin, with a mark if undeclared reads are logged.
 func labels(row uint32, pairs berth.Pairs) berth.Pairs {
 	if row < telling && keyed() {
 		return berth.Chosen(pairs, berth.LabelPrefix)
@@ -57,7 +58,7 @@ func labels(row uint32, pairs berth.Pairs) berth.Pairs {
 	return pairs
 }
 
-// annotations are a node's annotations as the plugin sees them.
+// annotations returns a node's annotations for the plugin, with a mark if undeclared reads are logged.
 func annotations(row uint32, pairs berth.Pairs) berth.Pairs {
 	if row < telling {
 		return berth.Chosen(pairs, berth.AnnotationPrefix)
@@ -65,7 +66,8 @@ func annotations(row uint32, pairs berth.Pairs) berth.Pairs {
 	return pairs
 }
 
-// Node is the node of a row. A plugin without columns is not told which nodes there are.
+// Node returns the node of a row. It returns a node without data if the plugin has no columns, because the scheduler does not
+// send such a plugin the list of nodes.
 func Node(row uint32) *berth.Node {
 	if int(row) < len(nodes) && nodes[row] != nil {
 		return nodes[row]
@@ -76,7 +78,7 @@ func Node(row uint32) *berth.Node {
 	return bare[row]
 }
 
-// EventNode is a node before or after an event.
+// EventNode converts a node before or after an event.
 func EventNode(node *berth_scheduler_types.Node) *berth.Node {
 	allocatable := toAmounts(&node.Allocatable)
 	allocatable["pods"] = node.AllowedPods

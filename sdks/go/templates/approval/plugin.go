@@ -1,9 +1,9 @@
-// Package plugin is {{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once
-// somebody approves:
+// Package plugin is {{name}}: a pod with the label `example.com/approval: wanted` waits at Permit, and is bound after this
+// approval:
 //
 //	kubectl label --overwrite pod web example.com/approval=given
 //
-// With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+// If the value is `denied`, or after the timeout, the pod is rejected. The operator must grant the effect `wait`.
 package plugin
 
 import (
@@ -26,7 +26,7 @@ func (*plugin) Describe() berth.Manifest {
 	return berth.Manifest{
 		Name:    "{{name}}",
 		Version: "0.1.0",
-		// A pod that was turned down is tried again when its labels change.
+		// A rejected pod is retried when its labels change.
 		EventsToRegister: []berth.Event{{Resource: "Pod", Actions: berth.UpdatePodLabel}},
 	}
 }
@@ -45,7 +45,7 @@ func (plugin *plugin) Permit(pod *berth.Pod, _ *berth.Node) berth.Verdict {
 	answer, _ := pod.Labels.Get(approval)
 	switch answer {
 	case "wanted":
-		// Asked again as soon as the pod changes.
+		// Permit is called again when the pod changes.
 		again := berth.WaitFor{
 			Objects:      []berth.ObjectRef{{Kind: "v1/Pod", Namespace: pod.Namespace, Name: pod.Name}},
 			Milliseconds: milliseconds,

@@ -1,5 +1,5 @@
-// Package plugin is {{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the
-// same value. Pods without the label run anywhere.
+// Package plugin is {{name}}: the argument `label` names a label. A pod with this label runs only on nodes with the same
+// value of the label. A pod without the label runs on any node.
 package plugin
 
 import (
@@ -21,7 +21,7 @@ func (*plugin) Describe() berth.Manifest {
 		Name:    "{{name}}",
 		Version: "0.1.0",
 		Columns: []berth.Column{berth.Labels},
-		// What may make a rejected pod fit.
+		// The events that may make a rejected pod schedulable.
 		EventsToRegister: []berth.Event{{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel}},
 	}
 }

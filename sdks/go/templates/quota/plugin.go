@@ -1,4 +1,4 @@
-// Package plugin is {{name}}: a tenant has so many pods and no more. The value of a label names a pod's tenant.
+// Package plugin is {{name}}: a tenant may have only a fixed number of pods. The value of a label names a pod's tenant.
 package plugin
 
 import (
@@ -13,7 +13,7 @@ import (
 type quota struct {
 	Label string `json:"label"`
 	Limit int    `json:"limit"`
-	// By tenant: uids of the pods that have a node, or hold a place on one.
+	// The uids of each tenant's pods that are on a node or have a reserved node.
 	held map[string]map[string]bool
 }
 

@@ -1,4 +1,4 @@
-// Package plugin is {{name}}: it prefers nodes with the lower load. Whatever measures it writes a number from 0 to 100 into an
+// Package plugin is {{name}}: it prefers nodes with a lower load. A monitor writes the load as a number from 0 to 100 into an
 // annotation:
 //
 //	kubectl annotate --overwrite node node-00001 example.com/load=35
@@ -24,10 +24,10 @@ func (*plugin) Describe() berth.Manifest {
 	}
 }
 
-// Score is from 0 to 100: without Normalize this is the score.
+// Score returns 0 to 100, because the plugin has no Normalize.
 func (*plugin) Score(_ *berth.Pod, node *berth.Node) int64 { return 100 - loadOf(node) }
 
-// loadOf is from 0 to 100. A node without a number counts as full.
+// loadOf returns the load of a node, from 0 to 100. A node without a number has the load 100.
 func loadOf(node *berth.Node) int64 {
 	text, isThere := node.Annotations.Get(metric)
 	if !isThere {

@@ -1,8 +1,8 @@
-// {{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once somebody approves:
+// {{name}}: a pod with the label `example.com/approval: wanted` waits at Permit, and is bound after this approval:
 //
 //     kubectl label --overwrite pod web example.com/approval=given
 //
-// With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+// If the value is `denied`, or after the timeout, the pod is rejected. The operator must grant the effect `wait`.
 
 import { type Plugin, Refusal, effects, on, rejectUnresolvable } from "berth";
 
@@ -13,7 +13,7 @@ let milliseconds = 300_000;
 const plugin: Plugin = {
   name: "{{name}}",
   version: "0.1.0",
-  // A pod that was turned down is tried again when its labels change.
+  // A rejected pod is retried when its labels change.
   eventsToRegister: [on("Pod", "UpdatePodLabel")],
 
   configure(args) {
@@ -26,7 +26,7 @@ const plugin: Plugin = {
   permit({ namespace, name, labels }) {
     switch (labels.get(APPROVAL)) {
       case "wanted": {
-        // Asked again as soon as the pod changes.
+        // Permit is called again when the pod changes.
         const itself = { kind: "v1/Pod", namespace, name };
         return { wait: milliseconds, effects: [effects.wait([itself], milliseconds, "the pod was not approved")] };
       }

@@ -1,5 +1,5 @@
-// {{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the same value. Pods
-// without the label run anywhere.
+// {{name}}: the argument `label` names a label. A pod with this label runs only on nodes with the same value of the label. A pod
+// without the label runs on any node.
 
 import { type Plugin, Refusal, on, rejectUnresolvable } from "berth";
 
@@ -9,7 +9,7 @@ const plugin: Plugin = {
   name: "{{name}}",
   version: "0.1.0",
   columns: ["labels"],
-  // What may make a rejected pod fit.
+  // The events that may make a rejected pod schedulable.
   eventsToRegister: [on("Node", "Add", "UpdateNodeLabel")],
 
   configure(args) {

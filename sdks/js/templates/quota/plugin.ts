@@ -1,11 +1,11 @@
-// {{name}}: a tenant has so many pods and no more. The value of a label names a pod's tenant.
+// {{name}}: a tenant may have only a fixed number of pods. The value of a label names a pod's tenant.
 
 import { type Plugin, type Pod, Refusal, on, rejectUnresolvable } from "berth";
 
 let label: string;
 let limit: number;
 
-/** By tenant: uids of the pods that have a node, or hold a place on one. */
+/** The uids of each tenant's pods that are on a node or have a reserved node. */
 const held = new Map<string, Set<string>>();
 
 function hold(pod: Pod): void {

@@ -1,4 +1,4 @@
-// {{name}}: prefers nodes with the lower load. Whatever measures it writes a number from 0 to 100 into an annotation:
+// {{name}}: prefers nodes with a lower load. A monitor writes the load as a number from 0 to 100 into an annotation:
 //
 //     kubectl annotate --overwrite node node-00001 example.com/load=35
 
@@ -6,7 +6,7 @@ import type { Node, Plugin } from "berth";
 
 const METRIC = "example.com/load";
 
-/** From 0 to 100. A node without a number counts as full. */
+/** The load of a node, from 0 to 100. A node without a number has the load 100. */
 function loadOf(node: Node): number {
   const text = node.annotations.get(METRIC) ?? "";
   const load = /^[0-9]+$/.test(text) ? Number(text) : 100;
@@ -18,7 +18,7 @@ const plugin: Plugin = {
   version: "0.1.0",
   columns: [{ annotation: METRIC }],
 
-  // From 0 to 100: without `normalize` this is the score.
+  // Returns 0 to 100, because the plugin has no `normalize`.
   score: (_pod, node) => 100 - loadOf(node),
 };
 

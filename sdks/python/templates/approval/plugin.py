@@ -1,8 +1,8 @@
-"""{{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once somebody approves:
+"""{{name}}: a pod with the label `example.com/approval: wanted` waits at Permit, and is bound after this approval:
 
     kubectl label --overwrite pod web example.com/approval=given
 
-With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+If the value is `denied`, or after the timeout, the pod is rejected. The operator must grant the effect `wait`.
 """
 
 import berth
@@ -15,7 +15,7 @@ APPROVAL = "example.com/approval"
 class Plugin:
     name = "{{name}}"
     version = "0.1.0"
-    # A pod that was turned down is tried again when its labels change.
+    # A rejected pod is retried when its labels change.
     events_to_register = [berth.on("Pod", "UpdatePodLabel")]
 
     def configure(self, args):
@@ -30,7 +30,7 @@ class Plugin:
     def permit(self, pod: berth.Pod, node: berth.Node):
         match pod.labels.get(APPROVAL):
             case "wanted":
-                # Asked again as soon as the pod changes.
+                # Permit is called again when the pod changes.
                 itself = ("v1/Pod", pod.namespace, pod.name)
                 again = effects.wait([itself], self.milliseconds, "the pod was not approved")
                 return berth.Wait(self.milliseconds), [again]

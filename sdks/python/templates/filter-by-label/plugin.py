@@ -1,5 +1,5 @@
-"""{{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the same value. Pods
-without the label run anywhere."""
+"""{{name}}: the argument `label` names a label. A pod with this label runs only on nodes with the same value of the label. A pod
+without the label runs on any node."""
 
 import berth
 
@@ -9,7 +9,7 @@ class Plugin:
     name = "{{name}}"
     version = "0.1.0"
     columns = [berth.LABELS]
-    # What may make a rejected pod fit.
+    # The events that may make a rejected pod schedulable.
     events_to_register = [berth.on("Node", "Add", "UpdateNodeLabel")]
 
     def configure(self, args):

@@ -33,7 +33,7 @@ impl NodePlugin for {{name}} {
         Needs { columns: [Column::Labels, Column::Unschedulable].into_iter().collect(), ..Needs::default() }
     }
 
-    /// What may make room for a rejected pod; without this method it is tried again at every event.
+    /// The events that may make a rejected pod schedulable. Without this method, the pod is retried after every event.
     fn events_to_register() -> Option<Vec<ClusterEvent>> {
         Some(vec![ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL)])
     }

@@ -1,10 +1,10 @@
-//! {{name}}: a pod with the label `example.com/approval: wanted` keeps its place on a node, and is bound once somebody approves:
+//! {{name}}: a pod with the label `example.com/approval: wanted` waits at Permit, and is bound after this approval:
 //!
 //! ```console
 //! kubectl label --overwrite pod web example.com/approval=given
 //! ```
 //!
-//! With `denied`, or when the time is out, it is turned down. The operator must grant the effect `wait`.
+//! If the value is `denied`, or after the timeout, the pod is rejected. The operator must grant the effect `wait`.
 
 use berth_sdk::{
     framework::{
@@ -43,7 +43,7 @@ impl Configure for {{name}} {
         Manifest {
             name: "{{name}}".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            // A pod that was turned down is tried again when its labels change.
+            // A rejected pod is retried when its labels change.
             events_to_register: Some(vec![ClusterEvent::new("Pod", ClusterEvent::UPDATE_POD_LABEL)]),
             ..Manifest::default()
         }
@@ -75,7 +75,7 @@ impl Permit for {{name}} {
                     namespace: call.table.symbols.text(call.pod.namespace).to_owned(),
                     name: call.pod.name.to_string(),
                 };
-                // Asked again as soon as the pod changes.
+                // Permit is called again when the pod changes.
                 let again = Effect::Wait {
                     objects: vec![itself],
                     timeout_ms: self.milliseconds,

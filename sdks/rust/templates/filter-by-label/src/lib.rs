@@ -1,5 +1,5 @@
-//! {{name}}: a pod whose label `label`, an argument, has a value runs on nodes whose label of that key has the same value. Pods
-//! without the label run anywhere.
+//! {{name}}: the argument `label` names a label. A pod with this label runs only on nodes with the same value of the label. A
+//! pod without the label runs on any node.
 
 use berth_sdk::{
     NodePlugin, NodeView, PerNode, PodView,
@@ -39,7 +39,7 @@ impl NodePlugin for {{name}} {
         Ok(Self { label })
     }
 
-    /// What may make a rejected pod fit.
+    /// The events that may make a rejected pod schedulable.
     fn events_to_register() -> Option<Vec<ClusterEvent>> {
         Some(vec![ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL)])
     }

@@ -1,4 +1,4 @@
-//! {{name}}: prefers nodes with the lower load. Whatever measures it writes a number from 0 to 100 into an annotation:
+//! {{name}}: prefers nodes with a lower load. A monitor writes the load as a number from 0 to 100 into an annotation:
 //!
 //! ```console
 //! kubectl annotate --overwrite node node-00001 example.com/load=35
@@ -47,7 +47,7 @@ impl NodePlugin for {{name}} {
     }
 }
 
-/// From 0 to 100. A node without a number counts as full.
+/// The load of a node, from 0 to 100. A node without a number has the load 100.
 fn load_of(node: NodeView<'_>) -> i64 {
     let load = node.annotation(METRIC).and_then(|text| text.parse().ok());
     load.filter(|load| (0..=100).contains(load)).unwrap_or(100)
