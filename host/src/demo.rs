@@ -192,7 +192,7 @@ fn show(outcomes: &[Outcome], output: Output) -> Result<()> {
     let mut out = io::stdout().lock();
     match output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &outcomes).context("writing the result")?;
+            serde_json::to_writer_pretty(&mut out, &outcomes).context("cannot write the result")?;
             writeln!(out)?;
         }
         Output::Table => {

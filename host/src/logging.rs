@@ -27,9 +27,10 @@ pub(crate) enum LogFormat {
 pub(crate) fn start_logging(filter: &str, format: LogFormat, left_out: Option<&str>) -> Result<()> {
     let mut filter = EnvFilter::try_new(filter)
         .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;
-    filter = filter.add_directive(REPEATED.parse().context("the filter of repeated lines")?);
+    filter = filter.add_directive(REPEATED.parse().context("cannot parse the filter of repeated lines")?);
     if let Some(target) = left_out {
-        filter = filter.add_directive(format!("{target}=off").parse().context("the filter of one target")?);
+        filter =
+            filter.add_directive(format!("{target}=off").parse().context("cannot parse the filter of one target")?);
     }
     let filter = filter.and(LogRate::default());
     let lines = fmt::layer().with_writer(io::stderr);

@@ -119,7 +119,7 @@ pub(crate) async fn create(client: &Client, objects: Vec<Value>, what: &str, at_
             async { Ok(()) }
         })
         .await
-        .map_err(|error| anyhow::anyhow!("creating {what}: {}", chain(&error)))?;
+        .map_err(|error| anyhow::anyhow!("cannot create {what}: {}", chain(&error)))?;
     progress.finish();
     Ok(())
 }

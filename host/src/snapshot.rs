@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Snapshot) -> Result<()> {
     getrandom::fill(&mut salt).context("cannot generate the salt of the digests")?;
     let redaction = arguments.redact.then(|| Redaction::new(&salt));
     let text =
-        serde_json::to_string(&snapshot(reader.objects(), redaction.as_ref())).context("writing the snapshot")?;
+        serde_json::to_string(&snapshot(reader.objects(), redaction.as_ref())).context("cannot write the snapshot")?;
     match &arguments.to {
         Some(file) => {
             fs::write(file, text + "\n").with_context(|| format!("--to {}: cannot be written", file.display()))

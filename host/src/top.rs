@@ -71,7 +71,7 @@ pub(crate) fn run(top: &Top) -> Result<()> {
         let first = client.overview().await?;
         let screen = Screen::new(first);
         // A panic restores the terminal too.
-        let mut terminal = ratatui::try_init().context("the terminal")?;
+        let mut terminal = ratatui::try_init().context("cannot open the terminal")?;
         let shown = show(&mut terminal, screen, &client, top.interval).await;
         ratatui::restore();
         shown
@@ -83,7 +83,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
     let mut every = interval(every);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        terminal.draw(|frame| screen.draw(frame)).context("the terminal")?;
+        terminal.draw(|frame| screen.draw(frame)).context("cannot draw on the terminal")?;
         tokio::select! {
             _ = every.tick() => match client.overview().await {
                 Ok(overview) => screen.took(overview, Instant::now()),

@@ -56,7 +56,7 @@ fn confined(suite: &[&str]) -> Result<()> {
 fn value(memory: u64) -> Result<Option<String>> {
     cargo(&["build", "--locked", "--bin", "confined"])?;
     let program = env::current_dir()?.join(target_dir()).join("debug/confined");
-    let status = Command::new(&program).arg(memory.to_string()).status().context("starting confined")?;
+    let status = Command::new(&program).arg(memory.to_string()).status().context("cannot start confined")?;
     if status.code() == Some(NOT_CONFINED) {
         return Ok(None);
     }

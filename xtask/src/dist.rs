@@ -27,7 +27,7 @@ pub(crate) fn dist() -> Result<()> {
     fs::create_dir_all(&folder)?;
     let packed = folder.join("berth");
     eprintln!("Compiling the built-in components: about a minute.");
-    let status = Command::new(&built).arg("pack").arg(&packed).status().context("starting berth")?;
+    let status = Command::new(&built).arg("pack").arg(&packed).status().context("cannot start berth")?;
     ensure!(status.success(), "berth pack failed");
     let size = fs::metadata(&packed)?.len();
     eprintln!("{}: {size} bytes", packed.display());
@@ -47,7 +47,7 @@ fn time(program: &Path, arguments: &[&str], cache: &Path) -> Result<Duration> {
     let mut command = Command::new(program);
     command.args(arguments).env("XDG_CACHE_HOME", cache).stdout(Stdio::null());
     let start = Instant::now();
-    let status = command.status().with_context(|| format!("starting {}", program.display()))?;
+    let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
     ensure!(status.success(), "berth {} failed", arguments.join(" "));
     Ok(start.elapsed())
 }

@@ -33,9 +33,9 @@ const KEPT: [&str; 12] = [
 /// Runs both commands, even if the first fails, and reports.
 pub(crate) fn fresh() -> Result<()> {
     let place = env::temp_dir().join(format!("berth-fresh-{}", std::process::id()));
-    fs::create_dir(&place).with_context(|| format!("making {}", place.display()))?;
+    fs::create_dir(&place).with_context(|| format!("cannot create {}", place.display()))?;
     let outcome = in_place(&Place { root: place.clone() });
-    fs::remove_dir_all(&place).with_context(|| format!("removing {}", place.display()))?;
+    fs::remove_dir_all(&place).with_context(|| format!("cannot remove {}", place.display()))?;
     outcome
 }
 
@@ -48,7 +48,7 @@ fn in_place(place: &Place) -> Result<()> {
     let clone = place.clone_folder();
     git(&["clone", "--quiet", "--no-hardlinks", ".", &clone.display().to_string()])?;
     for folder in [place.home(), place.tools(), place.temporary()] {
-        fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     place.link_toolchain()?;
     eprintln!("A fresh clone of {head} in {}", clone.display());
@@ -63,7 +63,7 @@ fn in_place(place: &Place) -> Result<()> {
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").args(arguments).output().context("starting git")?;
+    let output = Command::new("git").args(arguments).output().context("cannot start git")?;
     let words = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "git {} failed: {}", arguments.join(" "), words.trim());
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
@@ -119,9 +119,9 @@ impl Place {
         shell.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", self.tools().display()));
         shell.env("HOME", self.home()).env("TMPDIR", self.temporary()).env("TIMES", &times);
         let started = Instant::now();
-        let status = shell.status().context("starting a shell")?;
+        let status = shell.status().context("cannot start a shell")?;
         let wall = started.elapsed();
-        let times = fs::read_to_string(&times).with_context(|| format!("reading {}", times.display()))?;
+        let times = fs::read_to_string(&times).with_context(|| format!("cannot read {}", times.display()))?;
         let processor = children_time(&times).with_context(|| format!("the shell printed other times: {times}"))?;
         Ok(Run { command, is_success: status.success(), status: status.to_string(), wall, processor })
     }

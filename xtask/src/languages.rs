@@ -51,7 +51,8 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
         let script = Path::new("sdks").join(language).join("toolchain.sh");
         if script.exists() {
             eprintln!("{}", script.display());
-            let status = Command::new(&script).status().with_context(|| format!("starting {}", script.display()))?;
+            let status =
+                Command::new(&script).status().with_context(|| format!("cannot start {}", script.display()))?;
             ensure!(status.success(), "{} failed", script.display());
         }
     }

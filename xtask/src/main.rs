@@ -126,7 +126,7 @@ fn main() -> ExitCode {
 fn setup() -> Result<()> {
     const TARGET: &str = "wasm32-unknown-unknown";
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
-    let installed = installed.context("running rustup; Berth's toolchain is pinned in rust-toolchain.toml")?;
+    let installed = installed.context("cannot run rustup; Berth's toolchain is pinned in rust-toolchain.toml")?;
     if String::from_utf8_lossy(&installed.stdout).lines().any(|line| line.trim() == TARGET) {
         return Ok(());
     }
@@ -182,7 +182,7 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
 /// The program's output, without the end of its last line.
 fn output_of(program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("starting {program}"))?;
+    let output = output.with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {
         bail!("`{program} {}` failed", arguments.join(" "));
     }
@@ -193,7 +193,7 @@ fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> 
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().copied());
     without_own_variables(&mut command);
-    let status = command.status().with_context(|| format!("starting {program}"))?;
+    let status = command.status().with_context(|| format!("cannot start {program}"))?;
     if !status.success() {
         bail!("`{program} {}` failed", arguments.join(" "));
     }

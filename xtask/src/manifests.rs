@@ -33,9 +33,9 @@ pub(crate) fn manifests() -> Result<()> {
     setup()?;
     let out = target_dir().join("manifests");
     if out.exists() {
-        fs::remove_dir_all(&out).with_context(|| format!("removing {}", out.display()))?;
+        fs::remove_dir_all(&out).with_context(|| format!("cannot remove {}", out.display()))?;
     }
-    fs::create_dir_all(&out).with_context(|| format!("making {}", out.display()))?;
+    fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     kustomize(&out)?;
     let python = virtual_environment()?;
     succeeds(Command::new(python).arg("deploy/check/render.py").arg(&out), "deploy/check/render.py")?;
@@ -52,7 +52,7 @@ fn is_there(program: &str) -> bool {
 }
 
 fn succeeds(command: &mut Command, what: &str) -> Result<()> {
-    let status = command.status().with_context(|| format!("starting {what}"))?;
+    let status = command.status().with_context(|| format!("cannot start {what}"))?;
     ensure!(status.success(), "{what} failed");
     Ok(())
 }
@@ -115,11 +115,11 @@ impl Sandbox {
             .arg(&kubeconfig)
             .stdout(Stdio::piped())
             .spawn()
-            .context("starting berth sandbox")?;
-        let output = process.stdout.take().context("its output")?;
+            .context("cannot start berth sandbox")?;
+        let output = process.stdout.take().context("berth sandbox has no output")?;
         let sandbox = Self { process, kubeconfig };
         let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).context("reading what berth sandbox says")?;
+        BufReader::new(output).read_line(&mut line).context("cannot read the output of berth sandbox")?;
         ensure!(line.starts_with("serving "), "berth sandbox said: {line}");
         sandbox.kubectl_reads(&["create", "-f", "-"], SERVICE_MONITOR)?;
         Ok(sandbox)
@@ -159,7 +159,7 @@ impl Sandbox {
         let mut command = Command::new("kubectl");
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        std::io::Write::write_all(&mut child.stdin.take().context("its input")?, input.as_bytes())?;
+        std::io::Write::write_all(&mut child.stdin.take().context("the program has no input")?, input.as_bytes())?;
         let ended = child.wait_with_output()?;
         if !ended.status.success() {
             bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr).trim());

@@ -135,7 +135,8 @@ impl Tools {
 impl Release {
     fn new(options: &Options) -> Result<Self> {
         let metadata = output_of("cargo", &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
-        let metadata: serde_json::Value = serde_json::from_str(&metadata).context("cargo metadata")?;
+        let metadata: serde_json::Value =
+            serde_json::from_str(&metadata).context("cannot read the output of cargo metadata")?;
         let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
         let host =
             packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
@@ -183,7 +184,7 @@ impl Release {
                 command
             },
         );
-        let status = command.arg("pack").arg(&packed).status().context("starting berth pack")?;
+        let status = command.arg("pack").arg(&packed).status().context("cannot start berth pack")?;
         ensure!(status.success(), "berth pack failed for {}", arch.name);
         Ok(packed)
     }
@@ -256,10 +257,10 @@ impl Release {
 
 /// The flags that keep paths of this machine out of the program.
 fn flags() -> Result<String> {
-    let here = env::current_dir().context("the current folder")?;
+    let here = env::current_dir().context("cannot find the current folder")?;
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).context("HOME is not set")?;
-    let target = fs::canonicalize(target_dir()).context("the target folder")?;
+    let target = fs::canonicalize(target_dir()).context("cannot find the target folder")?;
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     // The compiler applies the last prefix that matches.
     Ok([remap(&here, "/berth"), remap(&target, "/target"), remap(&home, "/cargo")].join("\u{1f}"))
@@ -268,7 +269,7 @@ fn flags() -> Result<String> {
 fn compress(from: &Path, to: &Path) -> Result<()> {
     let file = fs::File::create(to).with_context(|| to.display().to_string())?;
     let status = Command::new("gzip").args(["-n", "-9", "-c"]).arg(from).stdout(Stdio::from(file)).status();
-    ensure!(status.context("starting gzip")?.success(), "gzip of {} failed", from.display());
+    ensure!(status.context("cannot start gzip")?.success(), "gzip of {} failed", from.display());
     Ok(())
 }
 

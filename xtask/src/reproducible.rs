@@ -21,7 +21,7 @@ const COMPONENT: &str = "plugins/node-affinity/build/NodeAffinity.wasm";
 pub(crate) fn reproducible() -> Result<()> {
     setup()?;
     cargo(&["build", "--bin", "berth"])?;
-    let berth = fs::canonicalize(target_dir().join("debug/berth")).context("the berth binary")?;
+    let berth = fs::canonicalize(target_dir().join("debug/berth")).context("cannot find the berth binary")?;
     let scratch = fs::canonicalize(target_dir())?.join("reproducible");
     if scratch.exists() {
         fs::remove_dir_all(&scratch)?;
@@ -44,7 +44,7 @@ pub(crate) fn reproducible() -> Result<()> {
         ensure!(!holds, "the component holds the path {path}");
     }
     eprintln!("NodeAffinity.wasm: {} bytes, the same in both places", first.len());
-    fs::remove_dir_all(&scratch).context("removing the copies")
+    fs::remove_dir_all(&scratch).context("cannot remove the copies")
 }
 
 fn build(berth: &Path, place: &Path, cargo_home: &Path) -> Result<Vec<u8>> {
@@ -55,14 +55,14 @@ fn build(berth: &Path, place: &Path, cargo_home: &Path) -> Result<Vec<u8>> {
         .env("CARGO_HOME", cargo_home)
         .env("CARGO_TARGET_DIR", place.join("target"))
         .status()
-        .context("starting berth")?;
+        .context("cannot start berth")?;
     ensure!(status.success(), "berth plugin build failed in {}", place.display());
     let file = place.join(COMPONENT);
     fs::read(&file).with_context(|| file.display().to_string())
 }
 
 fn copy_tracked_files(place: &Path) -> Result<()> {
-    let listed = Command::new("git").args(["ls-files", "-z"]).output().context("starting git")?;
+    let listed = Command::new("git").args(["ls-files", "-z"]).output().context("cannot start git")?;
     ensure!(listed.status.success(), "git lists no files: {}", String::from_utf8_lossy(&listed.stderr));
     for name in String::from_utf8(listed.stdout)?.split('\0').filter(|name| !name.is_empty()) {
         let to = place.join(name);

@@ -74,13 +74,13 @@ fn metadata(root: &Path, target: &str) -> Result<Value> {
         .current_dir(root)
         .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", target])
         .output()
-        .context("starting cargo metadata")?;
+        .context("cannot start cargo metadata")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 fn host_triple() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("starting rustc")?;
+    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let triple = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(triple.context("rustc -vV names no host")?.to_owned())

@@ -79,7 +79,7 @@ fn built(root: &Path, work: &Path, language: &str, left_out: &[&str]) -> Result<
     let script = sdks.join(language).join("build.sh");
     eprintln!("building {}", folder.display());
     let status = Command::new(&script).arg(&folder).arg(PLUGIN).status();
-    let status = status.with_context(|| format!("starting {}", script.display()))?;
+    let status = status.with_context(|| format!("cannot start {}", script.display()))?;
     ensure!(status.success(), "{} failed; `cargo xtask languages {language}` installs what it needs", script.display());
     let plugins_dir = folder.join("plugins");
     fs::create_dir_all(&plugins_dir)?;
@@ -106,9 +106,9 @@ fn bench(root: &Path, work: &Path, plugins_dir: Option<&Path>) -> Result<f64> {
         command.arg("--plugin-config").arg(measured.join("plugin-host.yaml"));
         command.arg("--artifact-cache").arg(work.join("artifacts"));
     }
-    let output = command.output().with_context(|| format!("starting {}", berth.display()))?;
+    let output = command.output().with_context(|| format!("cannot start {}", berth.display()))?;
     ensure!(output.status.success(), "berth bench failed:\n{}", String::from_utf8_lossy(&output.stderr));
-    let runs: Value = serde_json::from_slice(&output.stdout).context("the output of berth bench")?;
+    let runs: Value = serde_json::from_slice(&output.stdout).context("cannot read the output of berth bench")?;
     runs[0]["cpuMicrosPerPod"].as_f64().context("berth bench says no cpuMicrosPerPod")
 }
 

@@ -23,8 +23,11 @@ pub(crate) fn test() -> Result<()> {
     let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     command.args(["test", "--locked", "--no-fail-fast"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     without_own_variables(&mut command);
-    let mut child = command.spawn().context("starting cargo")?;
-    let (out, err) = (child.stdout.take().context("its output")?, child.stderr.take().context("its errors")?);
+    let mut child = command.spawn().context("cannot start cargo")?;
+    let (out, err) = (
+        child.stdout.take().context("cargo has no output")?,
+        child.stderr.take().context("cargo has no standard error")?,
+    );
     let failures = Mutex::new(Failures::default());
     let read = |line: &str| failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).read(line);
     thread::scope(|scope| -> Result<()> {
@@ -43,7 +46,7 @@ pub(crate) fn test() -> Result<()> {
         }
         errors.join().map_err(|_| anyhow::anyhow!("reading cargo's errors failed"))?
     })?;
-    let status = child.wait().context("waiting for cargo")?;
+    let status = child.wait().context("cannot wait for cargo")?;
     let failures = failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     if status.success() {
         return Ok(());

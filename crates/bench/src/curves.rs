@@ -154,7 +154,7 @@ fn measure(
 fn write(dir: &Path, runner: &str, points: &[Point]) -> Result<()> {
     let put = |name: &str, text: String| {
         let file = dir.join(name);
-        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     };
     put("curves.json", serde_json::to_string_pretty(&json!({"runner": runner, "points": points}))? + "\n")?;
     let mut csv =

@@ -55,7 +55,8 @@ pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) ->
     let mut listing = format!("/// {doc}\npub static {constant}: [EmbeddedComponent; {}] = [\n", plugins.len());
     for Plugin { package, name, .. } in plugins {
         let module = modules.join(format!("{}.wasm", package.replace('-', "_")));
-        let component = componentize(&module).with_context(|| format!("componentizing {}", module.display()))?;
+        let component =
+            componentize(&module).with_context(|| format!("cannot make a component of {}", module.display()))?;
         let path = out.join(format!("{name}.deflated"));
         fs::write(&path, deflated(&component)?)?;
         writeln!(listing, "    EmbeddedComponent::new({name:?}, include_bytes!({path:?})),")?;

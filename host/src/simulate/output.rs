@@ -20,10 +20,10 @@ pub(super) fn write(report: &Report, format: Format) -> Result<()> {
 pub(super) fn write_data(data: &impl Serialize, format: Format) -> Result<()> {
     let mut out = io::stdout().lock();
     if format == Format::Yaml {
-        let text = serde_saphyr::to_string(data).context("writing the result as YAML")?;
+        let text = serde_saphyr::to_string(data).context("cannot write the result as YAML")?;
         return Ok(write!(out, "{text}")?);
     }
-    serde_json::to_writer_pretty(&mut out, data).context("writing the result")?;
+    serde_json::to_writer_pretty(&mut out, data).context("cannot write the result")?;
     Ok(writeln!(out)?)
 }
 

@@ -163,5 +163,5 @@ async fn create_nodes(client: &Client, n_nodes: u32) -> Result<()> {
         .buffer_unordered(CREATES)
         .try_for_each(|_| async { Ok(()) })
         .await
-        .context("creating nodes")
+        .context("cannot create nodes")
 }

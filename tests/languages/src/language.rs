@@ -41,7 +41,8 @@ impl Language {
     pub fn is_present(self) -> Result<bool> {
         let script = folder("sdks").join(self.folder).join("toolchain.sh");
         let check = Command::new(script).arg("--check").status();
-        let is_present = check.with_context(|| format!("starting the check of {}'s toolchain", self.name))?.success();
+        let is_present =
+            check.with_context(|| format!("cannot start the check of {}'s toolchain", self.name))?.success();
         ensure!(is_present || !is_required(self.folder), "{} toolchain absent; run cargo xtask languages", self.name);
         Ok(is_present)
     }
@@ -65,11 +66,11 @@ pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
             script.env_remove(variable);
         }
     }
-    let output = script.output().with_context(|| format!("starting {}", plugin.join("build.sh").display()))?;
+    let output = script.output().with_context(|| format!("cannot start {}", plugin.join("build.sh").display()))?;
     let text = [output.stdout, output.stderr].concat();
     ensure!(output.status.success(), "{}:\n{}", plugin.display(), String::from_utf8_lossy(&text));
     let component = plugin.join("build").join(format!("{name}.wasm"));
-    fs::read(&component).with_context(|| format!("reading {}", component.display()))
+    fs::read(&component).with_context(|| format!("cannot read {}", component.display()))
 }
 
 /// Loads a component with the scheduler's own limits, at some time of day.

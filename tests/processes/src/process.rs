@@ -41,7 +41,7 @@ impl Process {
     pub fn start(mut command: Command) -> Result<Self> {
         let title = format!("{command:?}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("starting {title}"))?;
+        let mut child = command.spawn().with_context(|| format!("cannot start {title}"))?;
         let (sender, lines) = watch::channel(Vec::new());
         let sender = Arc::new(sender);
         collect(child.stdout.take().context("standard output")?, Stream::Out, Arc::clone(&sender));

@@ -146,7 +146,7 @@ async fn create(
         }
         let name = format!("storm-{number:07}");
         records.lock().unwrap_or_else(PoisonError::into_inner).created.insert(name.clone(), Instant::now());
-        creator.create(&pod(&name, number)).await.with_context(|| format!("creating {name}"))?;
+        creator.create(&pod(&name, number)).await.with_context(|| format!("cannot create {name}"))?;
     }
     Ok(())
 }

@@ -297,7 +297,7 @@ struct Graph {
 pub(super) fn check() -> Result<Vec<String>> {
     let arguments =
         ["tree", "--workspace", "--all-features", "--target", "all", "--locked", "-e", "normal", "--prefix", "depth"];
-    let tree = Command::new("cargo").args(arguments).output().context("running cargo tree")?;
+    let tree = Command::new("cargo").args(arguments).output().context("cannot run cargo tree")?;
     ensure!(tree.status.success(), "cargo tree: {}", String::from_utf8_lossy(&tree.stderr));
     let mut complaints = complaints(&Graph::parse(&String::from_utf8_lossy(&tree.stdout))?);
     if !complaints.is_empty() {

@@ -36,7 +36,7 @@ fn coverage(name: &str) -> Result<String> {
     cargo.args(["rustdoc", "--quiet", "--locked", "--package", name, "--lib", "--"]);
     cargo.args(["-Z", "unstable-options", "--show-coverage"]).env("RUSTDOC", rustdoc);
     without_own_variables(&mut cargo);
-    let output = cargo.output().context("running cargo rustdoc")?;
+    let output = cargo.output().context("cannot run cargo rustdoc")?;
     ensure!(output.status.success(), "cargo rustdoc: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -179,7 +179,7 @@ fn child_file(parent: &Path, folder: &Path, child: &Child) -> Result<(PathBuf, P
 
 /// The tokens of a Rust file.
 pub(super) fn tokens_of(file: &Path) -> Result<TokenStream> {
-    let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     text.parse().map_err(|error| anyhow!("{}: {error}", file.display()))
 }
 

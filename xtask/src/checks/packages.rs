@@ -103,7 +103,7 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<PathBuf>>>()?;
     paths.sort();
     Ok(paths)

@@ -31,7 +31,7 @@ exec env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp chroot -
 pub(super) fn check(folder: &Path) -> Result<()> {
     let folder = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
     let status = Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder).status();
-    ensure!(status.context("starting sha256sum")?.success(), "{}: the checksums do not fit", folder.display());
+    ensure!(status.context("cannot start sha256sum")?.success(), "{}: the checksums do not fit", folder.display());
     eprintln!("checksums: they fit");
     let scratch = target_dir().join("release-check");
     if scratch.exists() {
@@ -86,7 +86,11 @@ fn unpack(layout: &Path, root: &Path) -> Result<String> {
 fn blob_file(layout: &Path, descriptor: &Value) -> Result<PathBuf> {
     let digest = descriptor["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
     let file = layout.join("blobs/sha256").join(digest.context("a descriptor without a digest")?);
-    ensure!(Some(super::sha256(&file)?.as_str()) == digest, "{}: the SHA-256 digest differs from the descriptor's", file.display());
+    ensure!(
+        Some(super::sha256(&file)?.as_str()) == digest,
+        "{}: the SHA-256 digest differs from the descriptor's",
+        file.display()
+    );
     ensure!(
         Some(fs::metadata(&file)?.len()) == descriptor["size"].as_u64(),
         "{}: the size differs from the descriptor's",
@@ -106,7 +110,7 @@ fn contained(root: &Path, user: &str, command: &[&str]) -> Result<()> {
         .arg(root)
         .arg(user)
         .args(command);
-    let status = unshare.stdout(Stdio::null()).status().context("starting unshare")?;
+    let status = unshare.stdout(Stdio::null()).status().context("cannot start unshare")?;
     ensure!(status.success(), "{} failed in the image", command.join(" "));
     Ok(())
 }

@@ -91,6 +91,7 @@ impl Release {
         write(&file, sums.collect::<Result<String>>()?.as_bytes())?;
         let Some(key) = key else { return Ok(()) };
         let (sums, signature) = (file.display().to_string(), format!("{}.sig", file.display()));
-        run("openssl", &["dgst", "-sha256", "-sign", key, "-out", &signature, &sums]).context("signing the checksums")
+        run("openssl", &["dgst", "-sha256", "-sign", key, "-out", &signature, &sums])
+            .context("cannot sign the checksums")
     }
 }

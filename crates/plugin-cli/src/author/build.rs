@@ -67,7 +67,7 @@ pub(super) fn component(dir: &Path) -> Result<PathBuf> {
 }
 
 fn by_script(dir: &Path) -> Result<PathBuf> {
-    let full = dir.canonicalize().with_context(|| format!("finding {}", dir.display()))?;
+    let full = dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))?;
     let script = full.join("build.sh");
     script::run(&script, &full)?;
     newest(&dir.join("build")).with_context(|| format!("{} did not write build/NAME.wasm", script.display()))
@@ -109,14 +109,14 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     };
     // Without `--no-deps`, cargo would need the packages of every platform, and an offline machine may not have them.
     let metadata = run(&["metadata", "--format-version", "1", "--no-deps"]).output();
-    let metadata = metadata.context("running cargo; a plugin in Rust needs it: https://rustup.rs")?;
+    let metadata = metadata.context("cannot run cargo; a plugin in Rust needs cargo: https://rustup.rs")?;
     let manifest = dir.join("Cargo.toml");
     if !metadata.status.success() {
         let words = String::from_utf8_lossy(&metadata.stderr);
         bail!("{}\ncargo cannot read {}", words.trim_end(), manifest.display());
     }
     let Metadata { packages, target_directory, workspace_root } = serde_json::from_slice(&metadata.stdout)?;
-    let full = manifest.canonicalize().with_context(|| format!("finding {}", manifest.display()))?;
+    let full = manifest.canonicalize().with_context(|| format!("cannot find {}", manifest.display()))?;
     let is_it = |package: &Package| package.manifest_path.canonicalize().is_ok_and(|path| path == full);
     let package = packages.into_iter().find(is_it);
     let package = package.with_context(|| format!("{} has no package", manifest.display()))?.name;
@@ -156,12 +156,12 @@ fn has_target(dir: &Path) -> bool {
 /// Writes the component under the name that its manifest says.
 fn write_named(dir: &Path, component: Vec<u8>) -> Result<PathBuf> {
     let build = dir.join("build");
-    fs::create_dir_all(&build).with_context(|| format!("making {}", build.display()))?;
+    fs::create_dir_all(&build).with_context(|| format!("cannot create {}", build.display()))?;
     let name = project::name_in_manifest(&component)?;
     let file = build.join(format!("{name}.wasm"));
     // A process that copies the file meanwhile gets either the whole new file or the whole old file.
     let part = build.join(format!(".{name}.part"));
-    fs::write(&part, component).with_context(|| format!("writing {}", part.display()))?;
-    fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;
+    fs::write(&part, component).with_context(|| format!("cannot write {}", part.display()))?;
+    fs::rename(&part, &file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)
 }

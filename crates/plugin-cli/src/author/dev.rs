@@ -82,7 +82,7 @@ fn folder(option: &str, path: &Path) -> Result<PathBuf> {
     if !path.is_dir() {
         return Err(Usage(format!("{option}{}: folder not found", path.display())).into());
     }
-    path.canonicalize().with_context(|| format!("finding {}", path.display()))
+    path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
 }
 
 /// Sends a message for every change of the sources, until the result is dropped.
@@ -105,7 +105,7 @@ fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedW
             let _ = changed.send(());
         }
     })?;
-    debouncer.watch(dir, RecursiveMode::Recursive).with_context(|| format!("watching {}", dir.display()))?;
+    debouncer.watch(dir, RecursiveMode::Recursive).with_context(|| format!("cannot watch {}", dir.display()))?;
     Ok(debouncer)
 }
 
@@ -141,7 +141,7 @@ fn swap_in(dir: &Path, plugins_dir: &Path) -> Result<Swapped> {
     let loaded = project::load(&component)?;
     let name = component.file_name().context("a component without a name")?;
     let (part, file) = (plugins_dir.join(".berth-plugin-dev"), plugins_dir.join(name));
-    fs::write(&part, loaded.binary.bytes()).with_context(|| format!("writing {}", part.display()))?;
-    fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;
+    fs::write(&part, loaded.binary.bytes()).with_context(|| format!("cannot write {}", part.display()))?;
+    fs::rename(&part, &file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(Swapped { name: loaded.binary.name().to_owned(), digest: loaded.binary.digest().to_string(), file })
 }

@@ -78,7 +78,7 @@ impl Target {
     /// The files of cases beside the plugin: `cases.yaml` and `*.cases.yaml`.
     pub(super) fn cases(&self) -> Result<Vec<PathBuf>> {
         let folder = self.folder();
-        let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
         let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
         let is_case_file = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -152,7 +152,7 @@ impl Loaded {
 
 pub(super) fn read(file: &Path) -> Result<Binary> {
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(Binary::new(name, bytes))
 }
 

@@ -138,6 +138,6 @@ pub(super) fn name_of(component: &[u8], reference: &Reference) -> Result<String>
 /// Writes the whole file or nothing, because it may be in a plugins directory.
 fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
     let part = file.with_extension("wasm.part");
-    fs::write(&part, bytes).with_context(|| format!("writing {}", part.display()))?;
-    fs::rename(&part, file).with_context(|| format!("writing {}", file.display()))
+    fs::write(&part, bytes).with_context(|| format!("cannot write {}", part.display()))?;
+    fs::rename(&part, file).with_context(|| format!("cannot write {}", file.display()))
 }

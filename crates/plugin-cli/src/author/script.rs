@@ -31,7 +31,7 @@ pub(super) fn run(script: &Path, dir: &Path) -> Result<()> {
     let mut output = Output::default();
     let shown = output.show(reader);
     let status = child.wait()?;
-    shown.context("reading what build.sh says")?;
+    shown.context("cannot read the output of build.sh")?;
     let held_back = String::from_utf8_lossy(&output.held_back).into_owned();
     if !status.success()
         && let Some(error) = SourceError::find(&held_back, dir)

@@ -81,7 +81,7 @@ pub(crate) fn run_keygen(arguments: &Keygen) -> Result<()> {
     let create = |file: &Path, mode: u32| {
         let mut options = fs::OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(mode).open(file);
-        opened.with_context(|| format!("writing {}", file.display()))
+        opened.with_context(|| format!("cannot write {}", file.display()))
     };
     create(&private_file, 0o600)?.write_all(pem.as_bytes())?;
     create(&public_file, 0o644)?.write_all(public.to_pem().as_bytes())?;
@@ -101,7 +101,7 @@ pub(crate) fn run_sign(arguments: &Sign) -> Result<()> {
 }
 
 fn sign_file(file: &Path, key: &PrivateKey) -> Result<()> {
-    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let line = detached_text(&key.sign(&bytes)?);
     let signature_file = beside(file, "sig");
     let present = fs::read_to_string(&signature_file).unwrap_or_default();
@@ -110,7 +110,7 @@ fn sign_file(file: &Path, key: &PrivateKey) -> Result<()> {
     let others = present.lines().filter(|other| *other != line.trim_end()).map(|other| format!("{other}\n"));
     let others: String = if valid.is_empty() { String::new() } else { others.collect() };
     let text = others + &line;
-    fs::write(&signature_file, text).with_context(|| format!("writing {}", signature_file.display()))?;
+    fs::write(&signature_file, text).with_context(|| format!("cannot write {}", signature_file.display()))?;
     let mut out = io::stdout().lock();
     writeln!(out, "{} is signed: {}", file.display(), signature_file.display())?;
     Ok(())

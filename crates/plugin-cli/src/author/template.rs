@@ -240,17 +240,17 @@ impl Project {
     /// Adds to the end of a file that was written.
     fn append(&self, path: &Path, text: &str) -> Result<()> {
         let path = self.dir.join(path);
-        let before = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        fs::write(&path, before + text).with_context(|| format!("writing {}", path.display()))
+        let before = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        fs::write(&path, before + text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn write(&mut self, path: &Path, text: &str) -> Result<()> {
         let path = self.dir.join(path);
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+            fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         }
         self.n_files += usize::from(!path.exists());
-        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         if text.starts_with("#!") { make_executable(&path) } else { Ok(()) }
     }
 }
@@ -266,7 +266,7 @@ fn with_schema(name: &str, text: String) -> String {
 fn make_executable(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let executable = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(path, executable).with_context(|| format!("making {} executable", path.display()))
+    fs::set_permissions(path, executable).with_context(|| format!("cannot make {} executable", path.display()))
 }
 
 #[cfg(not(unix))]

@@ -82,7 +82,7 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
             (text, "anew, as answers came or went; read what changed before you keep it")
         }
     };
-    fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
     let mut n_changed = 0;
     for (old, new) in cases.file.cases.iter().zip(&updated.cases) {
         n_changed += usize::from(serde_saphyr::to_string(old)? != serde_saphyr::to_string(new)?);

@@ -158,7 +158,7 @@ fn look_at(verify: &Verify) -> Result<(Loaded, Vec<String>)> {
         SigningTarget::File(file) => {
             let mut signed_by = Vec::new();
             if !verify.keys.is_empty() {
-                let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
+                let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
                 signed_by = signers(&verify.keys, &Source::Directory, Some(&bytes), &signatures_of(&file)?)
                     .with_context(|| file.display().to_string())?;
             }

@@ -71,7 +71,7 @@ impl Executor {
         let evicted = self.writer.evict(victim, message).await;
         let (namespace, name) = (&victim.namespace, &victim.name);
         let Evicted::Deleted { node, resource_version } =
-            evicted.map_err(|error| anyhow!("evicting pod {namespace}/{name}: {error}"))?
+            evicted.map_err(|error| anyhow!("cannot evict pod {namespace}/{name}: {error}"))?
         else {
             return Ok(());
         };
@@ -125,7 +125,7 @@ impl Executor {
                 }
                 let subresource = subresource.as_deref();
                 let patched = self.writer.patch_object(&object, subresource, PatchType::Merge, &patch).await;
-                patched.map_err(|error| failed("patching", &object, &error))?;
+                patched.map_err(|error| failed("patch", &object, &error))?;
             }
             Effect::Create { kind, namespace, body } => {
                 let object = self.place(&kind, namespace, String::new()).await?;
@@ -134,13 +134,13 @@ impl Executor {
                 if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
                     self.sinks.metrics.claim_created(created.is_ok());
                 }
-                let created = created.map_err(|error| failed("creating", &object, &error))?;
+                let created = created.map_err(|error| failed("create", &object, &error))?;
                 return Ok(created["metadata"]["uid"].as_str().map(Into::into));
             }
             Effect::Delete { kind, namespace, name } => {
                 let object = self.place(&kind, namespace, name).await?;
                 let deleted = self.writer.delete_object(&object, uid).await;
-                deleted.map_err(|error| failed("deleting", &object, &error))?;
+                deleted.map_err(|error| failed("delete", &object, &error))?;
             }
             Effect::Event { warning, reason, action, note } => {
                 self.recorder.record(new_event(EventRecord {
@@ -156,10 +156,9 @@ impl Executor {
             Effect::Evict { namespace, name, uid, message } => {
                 self.evict(cause, &berth_cluster::PodRef { namespace, name, uid }, &message).await?;
             }
-            Effect::Wait { .. } => bail!(
-                "plugin {} asked for the effect wait, which is allowed only at Permit and PreBind",
-                cause.plugin
-            ),
+            Effect::Wait { .. } => {
+                bail!("plugin {} asked for the effect wait, which is allowed only at Permit and PreBind", cause.plugin)
+            }
             Effect::Bind
             | Effect::Allow { .. }
             | Effect::Reject { .. }
@@ -257,7 +256,7 @@ fn parse(what: &str, json: &[u8]) -> Result<Value> {
     serde_json::from_slice(json).map_err(|error| anyhow!("the {what} is not JSON: {error}"))
 }
 
-fn failed(doing: &str, object: &ObjectRef, error: &WriteError) -> anyhow::Error {
+fn failed(verb: &str, object: &ObjectRef, error: &WriteError) -> anyhow::Error {
     let slash = if object.name.is_empty() { "" } else { "/" };
-    anyhow!("{doing} {}{slash}{}: {error}", object.plural, object.name)
+    anyhow!("cannot {verb} {}{slash}{}: {error}", object.plural, object.name)
 }

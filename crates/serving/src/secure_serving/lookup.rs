@@ -23,8 +23,9 @@ pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
     let published = match reviewer.authorities().await {
         Ok(published) => published,
         Err(error) if serving.lookup == Lookup::Strict => {
-            return Err(error)
-                .context("looking up certificate authorities for clients; --authentication-skip-lookup skips this");
+            return Err(error).context(
+                "cannot look up the certificate authorities for clients; --authentication-skip-lookup skips this",
+            );
         }
         Err(error) => {
             let reason = chain(&error);

@@ -100,6 +100,6 @@ fn write_config(server: &RunningServer, conditions: &Conditions) -> Result<PathB
         "percentageOfNodesToScore": conditions.percentage_of_nodes_to_score,
         "profiles": [{"schedulerName": SCHEDULER_NAME}]});
     let file = server.dir().join("scheduler.json");
-    fs::write(&file, config.to_string()).with_context(|| format!("writing {}", file.display()))?;
+    fs::write(&file, config.to_string()).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file)
 }

@@ -67,7 +67,7 @@ impl Server {
     /// The server cannot be started or reached, or belongs to a cluster with nodes.
     pub(super) async fn start(&self) -> Result<RunningServer> {
         let dir = std::env::temp_dir().join(format!("berth-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = Folder(dir);
         let (kubeconfig, sandbox) = match self {
             Self::Sandbox => {
@@ -92,7 +92,7 @@ fn start_sandbox(kubeconfig: &Path) -> Result<Killed> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start a sandbox")?;
-    let output = child.stdout.take().context("the sandbox's output")?;
+    let output = child.stdout.take().context("the sandbox has no output")?;
     let sandbox = Killed(child);
     for line in BufReader::new(output).lines() {
         if line?.starts_with("serving ") {
@@ -231,7 +231,7 @@ impl Objects<'_> {
 
     async fn create(&self, creator: &mut Creator, object: &Value) -> Result<()> {
         let created = creator.create(object).await;
-        created.map_err(|error| anyhow::anyhow!("creating {}: {}", object["kind"], chain(&error)))?;
+        created.map_err(|error| anyhow::anyhow!("cannot create {}: {}", object["kind"], chain(&error)))?;
         if self.server.sandbox.is_none() {
             let object = serde_json::json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
                 "metadata": {"name": object["metadata"]["name"], "namespace": object["metadata"]["namespace"]}});
@@ -260,7 +260,7 @@ impl Objects<'_> {
         };
         match deleted {
             Ok(()) | Err(WriteError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(anyhow::anyhow!("deleting {} {}: {}", object.plural, object.name, chain(&error))),
+            Err(error) => Err(anyhow::anyhow!("cannot delete {} {}: {}", object.plural, object.name, chain(&error))),
         }
     }
 }

@@ -201,7 +201,7 @@ plugins:
             vec![patch(KIND, "default", "kept"), make("kept")],
             "asked for patch of v1/PersistentVolumeClaim default/kept",
         ),
-        (vec![make("kept"), patch(KIND, "default", "kept")], "creating persistentvolumeclaims"),
+        (vec![make("kept"), patch(KIND, "default", "kept")], "cannot create persistentvolumeclaims"),
     ];
     for (number, (effects, told)) in takes_over.into_iter().enumerate() {
         place(&bench, "Claims", &asks_for("Claims", At::PreBind, &effects).expect("a component")).await;

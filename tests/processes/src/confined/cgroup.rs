@@ -73,7 +73,7 @@ fn fresh(parent: &Path, name: &str) -> Result<PathBuf> {
     let group = parent.join(name);
     match fs::create_dir(&group) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(error).with_context(|| format!("creating {}", group.display()))
+            Err(error).with_context(|| format!("cannot create {}", group.display()))
         }
         Ok(()) | Err(_) => Ok(group),
     }
@@ -93,7 +93,7 @@ fn get(group: &Path, file: &str) -> Result<String> {
 
 fn set(group: &Path, file: &str, value: &str) -> Result<()> {
     let file = group.join(file);
-    fs::write(&file, value).with_context(|| format!("writing {value} to {}", file.display()))
+    fs::write(&file, value).with_context(|| format!("cannot write {value} to {}", file.display()))
 }
 
 #[cfg(test)]

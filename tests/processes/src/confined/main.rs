@@ -45,9 +45,9 @@ fn enter(memory: u64, joins: bool) -> Result<()> {
     let groups = cgroup::make(Path::new("/sys/fs/cgroup"), &own, memory, std::process::id())?;
     for group in groups {
         if joins {
-            fs::write(group.join("cgroup.procs"), "0").with_context(|| format!("joining {}", group.display()))?;
+            fs::write(group.join("cgroup.procs"), "0").with_context(|| format!("cannot join {}", group.display()))?;
         } else {
-            fs::remove_dir(&group).with_context(|| format!("removing {}", group.display()))?;
+            fs::remove_dir(&group).with_context(|| format!("cannot remove {}", group.display()))?;
         }
     }
     Ok(())

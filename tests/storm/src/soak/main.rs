@@ -105,7 +105,7 @@ async fn soak(arguments: &Arguments) -> Result<()> {
     let samples = sample_until(end, arguments, &processes, &stream, || swapping.is_finished()).await?;
     let swaps = swapping.await?.context("swapping")?;
     if let Some(sending) = sending {
-        sending.await?.context("sending what outsiders send")?;
+        sending.await?.context("cannot send the outsiders' requests")?;
     }
     swaps.report();
     let outcome = stream.finish().await.inspect_err(|_| explain(&processes, &stream.unbound()))?;

@@ -94,7 +94,7 @@ impl Outsiders {
     async fn send_objects(&self, creator: &mut Creator) -> Result<()> {
         if self.number <= OBJECTS {
             for object in objects(self.number) {
-                creator.create(&object).await.with_context(|| format!("creating {}", object["kind"]))?;
+                creator.create(&object).await.with_context(|| format!("cannot create {}", object["kind"]))?;
             }
         }
         Ok(())
