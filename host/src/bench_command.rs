@@ -27,7 +27,7 @@ Examples:
   berth bench SchedulingBasic --through kubeconfig --kubeconfig FILE --kube-scheduler /usr/local/bin/kube-scheduler
                                                          what the same pods cost with kube-scheduler
   berth bench SchedulingBasic --through http --placed 40000 --browsers 10 --explain
-                                                         how long users wait for the page and for explanations meanwhile
+                                                         how long users wait for the page and for explanations during the run
   berth bench --curves curves                            how cost grows with nodes and pods
 
 What is measured:
@@ -48,7 +48,7 @@ pub(crate) struct Bench {
     /// The programs that handle the pods
     #[arg(long, value_enum, default_value_t = Through::Engine)]
     through: Through,
-    /// The API server of --through kubeconfig
+    /// The kubeconfig file for --through kubeconfig
     #[arg(long, value_name = "FILE", required_if_eq("through", "kubeconfig"))]
     kubeconfig: Option<PathBuf>,
     /// Measure this kube-scheduler in Berth's place, for `--compare`
@@ -72,10 +72,12 @@ pub(crate) struct Bench {
     /// Memory in MiB for decisions that the scheduler keeps for explanations; 0 keeps none. Needs a scheduler process
     #[arg(long, default_value_t = KEPT_DECISIONS_MIB, value_name = "MIB")]
     kept_decisions_mib: u32,
-    /// Browsers that show the scheduler's page meanwhile; the time to the first view is measured. Needs a scheduler process
+    /// Browsers that show the scheduler's page during the run; the time to the first view is measured. Needs a scheduler
+    /// process
     #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "kube_scheduler")]
     browsers: u16,
-    /// Explain the pods meanwhile, one after the other, and measure the time to the answer. Needs a scheduler process
+    /// Explain the pods during the run, one after the other, and measure the time to the answer. Needs a scheduler
+    /// process
     #[arg(long, conflicts_with = "kube_scheduler")]
     explain: bool,
 }

@@ -36,7 +36,7 @@ pub struct PluginAnswers {
     /// The answer of Permit, unless it lets the pod go on without effects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<PodAnswer>,
-    /// The answer of PreBind, or of PreBindPreFlight instead, unless there is nothing to do.
+    /// The answer of PreBind, or of PreBindPreFlight if PreBind is not called. Left out if PreBind has nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_bind: Option<PodAnswer>,
     /// The answer of Bind.
@@ -96,7 +96,7 @@ pub struct NotGranted {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ReleasedPod {
-    /// The answer of PreBind, or of PreBindPreFlight instead, unless there is nothing to do.
+    /// The answer of PreBind, or of PreBindPreFlight if PreBind is not called. Left out if PreBind has nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_bind: Option<PodAnswer>,
     /// The answer of Bind.

@@ -90,7 +90,7 @@ pub enum CaseEffect {
         /// The text for people.
         note: String,
     },
-    /// Be asked again when one of these objects has changed.
+    /// Wait until one of these objects changes; the plugin is then asked again.
     Wait {
         /// The objects to wait for.
         objects: Vec<AwaitedObject>,

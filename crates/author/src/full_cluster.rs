@@ -16,7 +16,8 @@ use crate::{
 pub(crate) const N_QUESTIONS: u64 = 50;
 /// Pods on each node.
 pub(crate) const PODS_PER_NODE: u64 = 10;
-/// Pods on nodes repeat after so many, with other names. To make a new one takes much longer than to place it.
+/// The number of different pods on nodes. Further pods are copies of these with other names, because a new pod takes
+/// much longer to make than to place.
 const N_DIFFERENT: u64 = 1000;
 
 /// A situation with further nodes, ten pods on each. The plugin has not seen it yet.

@@ -24,7 +24,7 @@ const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked 
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct CaseStep {
-    /// The time from here on, as in `2026-11-23T09:00:00Z`.
+    /// The time of this step and the later steps, as in `2026-11-23T09:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<Moment>,
     /// Nodes that are new or changed.

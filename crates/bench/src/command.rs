@@ -43,7 +43,7 @@ pub struct Measure {
     /// binding [default: all pods are there before the clock starts]
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
-    /// As in KubeSchedulerConfiguration; 0 adapts to the size of the cluster
+    /// percentageOfNodesToScore, as in KubeSchedulerConfiguration; 0 adapts it to the size of the cluster
     #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     pub percentage_of_nodes_to_score: u8,
     /// Whether answers of plugins are kept for pods that are alike; `both` also checks that the pods go to the same nodes
@@ -66,7 +66,8 @@ pub struct Measure {
     #[arg(long, value_name = "DIR")]
     pub curves: Option<PathBuf>,
     /// Instead of workloads, measure how long storms of events hold up a pod that could be placed: all nodes change, all pods
-    /// are listed again, a namespace is deleted; by default with 5,000 nodes, 50,000 pods on them, and two for each node that fit nowhere
+    /// are listed again, a namespace is deleted; by default with 5,000 nodes, 50,000 pods on them, and two pending pods
+    /// for each node, which fit nowhere
     #[arg(long, conflicts_with_all = ["curves", "workloads", "pods", "rate", "rounds", "size", "classes", "compare", "placements"])]
     pub storms: bool,
 }
@@ -320,12 +321,12 @@ fn write_or_compare(file: &Path, placements: &Placements) -> Result<()> {
     let before: Placements = serde_json::from_slice(&text)
         .with_context(|| format!("--placements {}: the file was not written by this option", file.display()))?;
     for (place, now) in placements {
-        let Some(before) = before.get(place) else { bail!("{}: nothing about {place}", file.display()) };
+        let Some(before) = before.get(place) else { bail!("{} has no entry for {place}", file.display()) };
         if let Some(difference) = first_difference(before, now) {
-            bail!("{place}: not as in {}: {difference}", file.display());
+            bail!("{place} differs from {}: {difference}", file.display());
         }
     }
-    Ok(writeln!(io::stderr(), "every pod went where {} says", file.display())?)
+    Ok(writeln!(io::stderr(), "the node of every pod is the same as in {}", file.display())?)
 }
 
 /// The progress of a run, on a terminal.

@@ -87,7 +87,7 @@ struct DomainTotals {
 }
 
 impl KeptTotals {
-    /// Applies a change of a node's contribution.
+    /// Applies a change of a node's contribution to all kept totals. `contribution` is the difference.
     pub(crate) fn change(&mut self, contribution: Contribution) {
         for totals in &mut self.0 {
             let DomainTotals { topology, counted, n_pods, by_domain } = totals;
@@ -97,7 +97,7 @@ impl KeptTotals {
     }
 
     /// Adds the totals of `counted` to `sums`. Returns the number of pods. `n_pods` is the number of these pods on all
-    /// nodes, and `contributions` is the number of entries that they add.
+    /// nodes. If the totals are not kept, they are computed from `contributions`.
     pub(crate) fn add_to(
         &mut self,
         counted: CountedNodes<'_>,

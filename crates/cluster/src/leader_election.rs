@@ -66,11 +66,12 @@ pub struct ElectionSettings {
     pub coordination: Option<Coordination>,
 }
 
-/// What a LeaseCandidate says about this program. Both are versions without `v`, such as `1.37.0`.
+/// The versions in the LeaseCandidate of this program. Both versions have no `v`, such as `1.37.0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coordination {
     pub binary_version: String,
-    /// The release that decides. The coordinator prefers the candidate with the oldest one.
+    /// The Kubernetes release whose decisions the program makes. The coordinator prefers the candidate with the oldest
+    /// release.
     pub emulation_version: String,
 }
 
@@ -347,8 +348,8 @@ impl Election {
         });
     }
 
-    /// Waits until the next renewal is due, and renews. Fails if there is another holder, or is to be another one; tries
-    /// again if a request fails. The lead ends at `until` without a renewal.
+    /// Waits until the next renewal is due, and renews the Lease. Fails if another candidate holds the Lease, or if the
+    /// Lease prefers another candidate. A failed request is repeated. Without a renewal, the lead ends at `until`.
     async fn renew(&mut self, until: Instant) -> Result<Instant, LeadershipLost> {
         loop {
             sleep(self.settings.retry_period).await;

@@ -148,8 +148,8 @@ fn http_date(text: &str) -> Option<Time> {
     rfc2822::parse(text).ok().map(|date| Timestamp::from(&date))
 }
 
-/// The least time by which a clock is ahead that showed `date`, in whole seconds, at some moment between `before` and
-/// `after`.
+/// The minimum time by which the API server's clock is ahead. The server's clock showed `date`, in whole seconds, at
+/// some moment between `before` and `after`.
 fn ahead(date: Time, before: Time, after: Time) -> Span {
     let earliest = date.duration_since(after);
     let latest = date.duration_since(before) + Span::from_secs(1);

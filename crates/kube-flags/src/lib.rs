@@ -170,7 +170,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "requestheader-extra-headers-prefix",
         List,
-        Serving("Prefixes of headers with more about the user [default: x-remote-extra-]"),
+        Serving("Prefixes of headers with extra attributes of the user [default: x-remote-extra-]"),
     ),
     flag("requestheader-group-headers", List, Serving("Headers with the user's groups [default: x-remote-group]")),
     flag("requestheader-uid-headers", List, Serving("Headers with the user's uid [default: none]")),

@@ -1,4 +1,4 @@
-// Keeps a view up to date: newer renderings of the same address come as Server-Sent Events, and take the place of what is shown.
+// Keeps a view up to date: the server sends newer renderings of the view as Server-Sent Events, and each replaces the view.
 "use strict";
 
 (() => {
@@ -6,7 +6,7 @@
   const link = document.getElementById("link");
   if (!view || !link || !window.EventSource) return;
 
-  // After so long without an answer the connection counts as lost.
+  // The milliseconds without an event after which the connection counts as lost.
   const LOST_AFTER = 4000 + 1.5 * Number(view.dataset.every || 1000);
   let heard = Date.now();
   let isPaused = false;

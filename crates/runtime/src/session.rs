@@ -274,10 +274,10 @@ impl Session {
         self.page
     }
 
-    /// Uses new credentials for requests when they change.
+    /// Renews the credentials of requests when their files change, when they are refused, and upon SIGHUP.
     ///
     /// # Errors
-    /// The signal for this cannot be watched.
+    /// The program cannot listen for SIGHUP.
     pub fn renew_credentials(&mut self, renewal: Renewal) -> Result<()> {
         let following = credentials::follow(renewal, Arc::clone(&self.metrics))?;
         self.tasks.spawn("the renewal of credentials", following);

@@ -121,7 +121,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    #[expect(clippy::too_many_lines, reason = "a table: one entry a metric")]
+    #[expect(clippy::too_many_lines, reason = "a table with one entry for each metric")]
     fn register() -> (Self, Registration) {
         let mut add = Registration::default();
         let own = Stability::None;

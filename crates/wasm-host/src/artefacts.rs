@@ -114,11 +114,11 @@ impl Artefacts {
             tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it again");
             return None;
         }
-        // Used files stay longest. A directory that can only be read still serves.
+        // The files that were used last are kept longest. The error is ignored, because a read-only directory is usable.
         let _ = file.set_modified(SystemTime::now());
         #[expect(unsafe_code, reason = "this user wrote these bytes, as their MAC shows")]
-        // SAFETY: the bytes came from the compiler by way of `store`: the file is ours, in a directory that no other user
-        // can enter, and the MAC, whose key lies there too, covers the content as it is in memory here.
+        // SAFETY: `store` wrote the bytes of the compiler. This user owns the file. No other user can enter the
+        // directory, which also holds the key of the MAC. The MAC covers the bytes that are in memory here.
         let component = unsafe { Component::deserialize(engine, artefact) };
         component.inspect_err(|error| tracing::debug!("a compiled plugin does not fit this engine: {error}")).ok()
     }

@@ -148,7 +148,8 @@ impl ClusterPod {
         self.pod.spec.node_name.is_empty()
     }
 
-    /// Shows the pod to the scheduler of a simulation.
+    /// Creates the pod in the API server of a simulation, and sends the event to the simulation's scheduler. With
+    /// `whole`, the pod has its JSON.
     pub fn arrive(&self, simulation: &mut Simulation<'_>, whole: bool) {
         let mut pod = Box::new((*self.pod).clone());
         if whole {

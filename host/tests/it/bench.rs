@@ -37,7 +37,7 @@ async fn two_runs_of_the_engine_are_compared() {
     let ended = Process::berth(arguments).ended(LIMIT).await;
     assert!(ended.status.success(), "{}", ended.err);
     assert!(ended.out.contains("compared with the other run: pods/s x"), "{}", ended.out);
-    assert!(ended.err.contains("every pod went where"), "{}", ended.err);
+    assert!(ended.err.contains("the node of every pod is the same as in"), "{}", ended.err);
 }
 
 /// Users that look at the page and explain pods are measured as well, and figures name them.

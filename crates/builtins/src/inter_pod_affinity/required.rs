@@ -39,9 +39,9 @@ pub(super) struct Required {
 #[derive(Debug, Default)]
 struct CountChanges {
     affinity: i64,
-    /// Changes by topology key, one entry a key.
+    /// Changes by topology key, one entry for each key.
     anti_affinity: Vec<(Sym, i64)>,
-    /// Changes by topology key, one entry a key.
+    /// Changes by topology key, one entry for each key.
     existing_anti_affinity: Vec<(Sym, i64)>,
 }
 

@@ -38,15 +38,15 @@ use super::{
     wire::{Frame, Lines, ReadError},
 };
 
-/// The seconds after which servers are asked to end a watch. The jitter adds up to this percentage, as in client-go.
+/// The seconds after which servers are asked to end a watch. The jitter adds at most this percentage, as in client-go.
 /// Pings show whether the connection is dead.
 const WATCH_SECONDS: u32 = 300;
 const WATCH_JITTER_PERCENT: u32 = 100;
-/// The seconds after which servers are asked to end a watch over HTTP/1.1. The jitter adds up to this percentage.
+/// The seconds after which servers are asked to end a watch over HTTP/1.1. The jitter adds at most this percentage.
 /// HTTP/1.1 has no pings, so a watch that does not end in time shows that its connection is dead.
 const UNPINGED_WATCH_SECONDS: u32 = 30;
 const UNPINGED_WATCH_JITTER_PERCENT: u32 = 33;
-/// The time by which a server may end a watch late.
+/// The maximum delay with which a server may end a watch.
 const GRACE: Duration = Duration::from_secs(5);
 /// The seconds that servers are asked for when a connection begins with a list, which may be long.
 const LIST_SECONDS: u32 = 600;
@@ -438,7 +438,7 @@ impl Session {
     }
 
     async fn apply(&mut self, json: &str) -> Result<(), WatchError> {
-        // Most objects of a list are known, unless it is the first one, and need not be decoded completely.
+        // Except for the first list, most objects of a list are known. A known object is not decoded completely.
         if self.resume_from.is_none()
             && self.known.n_objects() > 0
             && let Ok(identity) = Identity::read(json)

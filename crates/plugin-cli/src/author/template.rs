@@ -78,7 +78,7 @@ pub(crate) enum Template {
     FilterByLabel,
     /// Prefers nodes with the lower number in an annotation, such as a measured load
     ScoreByMetric,
-    /// Lets each tenant have so many pods, counted over the whole cluster: the guide's second plugin
+    /// Limits the number of pods of each tenant in the whole cluster: the guide's second plugin
     Quota,
     /// Holds pods at Permit until somebody approves them by changing a label
     Approval,

@@ -182,8 +182,8 @@ fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Ref
     }
     let effect = effects.iter().find(|effect| bytes_of(effect) > 0)?.demand().kind();
     let message = format!(
-        "plugin \"{plugin}\" asked for {bytes} bytes of changes or waits: with those in progress, it exceeds the limit \
-         of {MAX_BYTES}"
+        "plugin \"{plugin}\" asked for {bytes} bytes of changes or waits: together with its changes and waits in \
+         progress, they exceed the limit of {MAX_BYTES} bytes"
     );
     Some(Refusal { effect, message })
 }

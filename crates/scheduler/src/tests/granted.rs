@@ -213,7 +213,10 @@ fn changes_that_wait_for_the_api_server_are_bounded() {
     bench.apply(pod("b", 1));
     let actions = bench.settle();
     assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Object(Verb::Patch))]);
-    assert!(events(&actions).iter().any(|(_, note)| note.contains("with those in progress")), "{actions:?}");
+    assert!(
+        events(&actions).iter().any(|(_, note)| note.contains("with its changes and waits in progress")),
+        "{actions:?}"
+    );
     // Effects that were carried out make room. The pod is tried again after its backoff.
     drop((first, actions));
     bench.actions.clear();

@@ -42,13 +42,13 @@ impl InformersMetrics {
             queued: add.gauge(
                 Alpha,
                 "informer_queued_items",
-                "Changes that were read and wait to be handled.",
+                "Changes that were read and are not yet taken out of the queue.",
                 &LABELS,
             ),
             latency: add.histogram(
                 Alpha,
                 "informer_processing_latency_seconds",
-                "How long a change took from the queue until the scheduling thread could take it.",
+                "Time from taking a change out of the queue until the scheduling thread accepted it.",
                 &LABELS,
                 BUCKETS.to_vec(),
             ),
@@ -74,17 +74,17 @@ impl InformerMetrics {
         }
     }
 
-    /// Records that one more change waits.
+    /// Records that a change was put into the queue.
     pub fn queued(&self) {
         self.queued.inc();
     }
 
-    /// Records that a change waits no longer.
+    /// Records that a change was taken out of the queue.
     pub fn taken(&self) {
         self.queued.dec();
     }
 
-    /// Records that a change was handled.
+    /// Records the time from taking a change out of the queue until the scheduling thread accepted it.
     pub fn handled(&self, duration: Duration) {
         self.latency.observe(duration.as_secs_f64());
     }

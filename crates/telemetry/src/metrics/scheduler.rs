@@ -69,7 +69,7 @@ pub struct SchedulerMetrics {
 }
 
 impl SchedulerMetrics {
-    #[expect(clippy::too_many_lines, reason = "a table: one entry a metric")]
+    #[expect(clippy::too_many_lines, reason = "a table with one entry for each metric")]
     pub(super) fn new(add: &mut Registration) -> Self {
         Self {
             attempts: add.counter(

@@ -69,7 +69,9 @@ impl ComponentPlugin {
         if self.dry_runs.taken >= limits.post_filter_timeout {
             let milliseconds = limits.post_filter_timeout.as_millis();
             let title = self.component.title();
-            return Err(Status::error(format!("{title} has taken {milliseconds} ms for the dry runs of one attempt")));
+            return Err(Status::error(format!(
+                "{title} has used up its time for the dry runs of one attempt, {milliseconds} ms"
+            )));
         }
         self.component.out_of_time().map_or(Ok(()), |(_, reason)| Err(Status::error(reason)))
     }

@@ -243,7 +243,7 @@ fn faults_are_reported_with_the_binary_that_made_them() {
     plugin.answered_badly("a score of 1000");
     let report = reports.try_recv().unwrap();
     assert_eq!((report.kind, report.reason.as_str()), (FaultKind::WrongAnswer, "answered with a score of 1000"));
-    assert!(reports.try_recv().is_err(), "one report a fault");
+    assert!(reports.try_recv().is_err(), "there is one report for each fault");
 }
 
 /// The changes belong to other pods than the one about which the plugin is asked.
