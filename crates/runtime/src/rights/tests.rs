@@ -126,7 +126,7 @@ fn the_lease_is_needed_if_there_is_an_election() {
         Plugins::inspect(Rules::default(), &Sources::default(), FaultSink::default()).expect("built-ins");
     let settings = Settings::without_text(&Overrides::default(), &plugins.inventory).expect("valid settings");
     let mut election = settings.leader_election;
-    let accesses: Vec<String> = of_the_election(&election).iter().map(ToString::to_string).collect();
+    let accesses: Vec<String> = of_the_election(&election, Election::Lease).iter().map(ToString::to_string).collect();
     let expected = [
         "create events in namespace \"kube-system\"",
         "create leases.coordination.k8s.io in namespace \"kube-system\"",
@@ -135,5 +135,5 @@ fn the_lease_is_needed_if_there_is_an_election() {
     ];
     assert_eq!(accesses, expected);
     election.leader_elect = false;
-    assert!(of_the_election(&election).is_empty());
+    assert!(of_the_election(&election, Election::Lease).is_empty());
 }
