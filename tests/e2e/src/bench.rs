@@ -45,7 +45,7 @@ impl Bench {
         let told = self.ended(&["rbac", "--config", &config, "-o", "json"]).await?;
         ensure!(told.status.success(), "{}", told.err);
         let list: Value = serde_json::from_str(&told.out)?;
-        for object in list["items"].as_array().context("a list of objects")? {
+        for object in list["items"].as_array().context("the answer is not a list")? {
             let kind = object["kind"].as_str().unwrap_or_default();
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let collection = match kind {
