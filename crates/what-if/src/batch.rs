@@ -130,8 +130,8 @@ pub struct NodeGroupAnswer {
     pub pending: Vec<PodOutcome>,
 }
 
-/// The maximum size of a batch. It is checked before any pod is placed. `is_over` of the [`Conditions`] is checked while
-/// pods are placed.
+/// The maximum size of a batch. It is checked before any pod is placed. `is_over` of the [`Conditions`] is checked
+/// while pods are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBounds {
     /// The number of variants. Each step of the search for the size of a node group counts as one.
