@@ -44,7 +44,7 @@ pub(crate) fn test() -> Result<()> {
             read(&String::from_utf8_lossy(&line));
             stdout().write_all(&[&line[..], b"\n"].concat())?;
         }
-        errors.join().map_err(|_| anyhow::anyhow!("reading cargo's errors failed"))?
+        errors.join().map_err(|_| anyhow::anyhow!("cannot read cargo's errors"))?
     })?;
     let status = child.wait().context("cannot wait for cargo")?;
     let failures = failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! Kubernetes' own plugins: the set from which a profile starts, and the plugins that this build lacks.
 //!
-//! The description of a built-in plugin says which points it implements, and [`InTree`] takes them from there. This
-//! file lists only the plugins and points of kube-scheduler that no built-in plugin covers.
+//! The description of a built-in plugin has the points that the plugin implements, and [`InTree`] reads this
+//! description. This file lists only the plugins and points of kube-scheduler that no built-in plugin covers.
 
 use std::{collections::BTreeMap, sync::Arc};
 

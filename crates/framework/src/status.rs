@@ -11,9 +11,9 @@ pub enum Code {
     Success,
     /// An internal failure: the attempt ends and is retried after backoff.
     Error,
-    /// The pod is rejected; evicting pods may help.
+    /// The pod is rejected. The eviction of pods may help.
     Unschedulable,
-    /// The pod is rejected; evicting pods cannot help.
+    /// The pod is rejected. The eviction of pods cannot help.
     UnschedulableAndUnresolvable,
     /// The pod is held. Only Permit uses this code.
     Wait,
@@ -79,13 +79,13 @@ impl Status {
         Self::new(Code::Error, [reason])
     }
 
-    /// A rejection; evicting pods may help.
+    /// A rejection. The eviction of pods may help.
     #[must_use]
     pub fn unschedulable(reason: impl Into<String>) -> Self {
         Self::new(Code::Unschedulable, [reason])
     }
 
-    /// A rejection; evicting pods cannot help.
+    /// A rejection. The eviction of pods cannot help.
     #[must_use]
     pub fn unresolvable(reason: impl Into<String>) -> Self {
         Self::new(Code::UnschedulableAndUnresolvable, [reason])

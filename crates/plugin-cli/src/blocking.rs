@@ -1,4 +1,4 @@
-//! Asynchronous work of a command that does nothing else meanwhile.
+//! Runs asynchronous work of a command. The command waits for the end of the work.
 
 use anyhow::{Context as _, Result};
 

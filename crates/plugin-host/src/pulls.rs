@@ -286,7 +286,7 @@ impl Pulls {
 
     async fn finished(&mut self, done: Done) {
         let Done { plugin, source, outcome } = done;
-        // The settings may have changed meanwhile, and the pull is then repeated.
+        // If the settings changed during the pull, the pull is repeated.
         let Some(tracked) = self.tracked.get_mut(&plugin).filter(|tracked| tracked.source == source) else { return };
         let (outcome, manifest) = match outcome {
             None => (None, tracked.taken),

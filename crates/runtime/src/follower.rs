@@ -124,7 +124,7 @@ impl Following {
         }
     }
 
-    /// Waits for a reader, and keeps the copy up to date meanwhile. `None` means that there will be no more readers.
+    /// Waits for a reader, and keeps the copy up to date while it waits. `None` means that no more readers will come.
     fn next_reader(&mut self) -> Option<Read> {
         loop {
             let Copy::Kept { view, awaited, read_at } = &mut self.copy else { return self.reads.recv().ok() };

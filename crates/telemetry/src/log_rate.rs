@@ -79,7 +79,7 @@ struct Shared {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     place: Identifier,
-    /// The place in the scheduler that wrote the line, if it comes from there.
+    /// The place in the scheduler that wrote the line, if the scheduler wrote it.
     origin: Option<CodePlace>,
     plugin: String,
 }

@@ -178,7 +178,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Sets the pod's node; `None` if the pod was deleted meanwhile.
+    /// Sets the pod's node. `None` if the pod was deleted before the binding.
     fn bind(&mut self, uid: &str, node: &str) -> Option<Event> {
         let mut pod = self.pending.remove(uid)?;
         node.clone_into(&mut pod.spec.node_name);

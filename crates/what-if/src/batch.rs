@@ -130,8 +130,8 @@ pub struct NodeGroupAnswer {
     pub pending: Vec<PodOutcome>,
 }
 
-/// The maximum size of a batch. It is checked before anything is placed. `is_over` of the [`Conditions`] is checked
-/// meanwhile.
+/// The maximum size of a batch. It is checked before any pod is placed. `is_over` of the [`Conditions`] is checked
+/// while pods are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBounds {
     /// The number of variants. Each step of the search for the size of a node group counts as one.
@@ -178,7 +178,9 @@ pub enum BatchError {
     #[error("pods: found neither a pod nor an object that creates pods, such as a Deployment")]
     NoPods,
     /// A pod of the question is on a node of the cluster.
-    #[error("pods: {pod} is already on a node of the cluster: leave it out, or remove its metadata.uid to ask about another pod like it")]
+    #[error(
+        "pods: {pod} is already on a node of the cluster: leave it out, or remove its metadata.uid to ask about another pod like it"
+    )]
     OnNode {
         /// The pod's namespace and name.
         pod: String,

@@ -66,7 +66,8 @@ impl Processes {
             Server::Cluster(_) => "kubeconfig",
         };
         let name = format!("{through}, {name}{}", users.words());
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
         Ok(Self { server, name, program, users, runtime })
     }
 }
@@ -166,7 +167,7 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Follows pods until `n_pods` of them have a node, and makes the scene's changes meanwhile.
+    /// Follows pods until `n_pods` of them have a node. The scene's changes are made during this time.
     async fn until_bound(
         &mut self,
         n_pods: usize,

@@ -14,43 +14,44 @@ typedef struct plugin_string_t {
   size_t len;
 } plugin_string_t;
 
-// An interned string. The scheduler owns the table and announces each symbol in `sync.delta.symbols` before its
-// first use anywhere. It stands for its string as long as a node, a pod or an open cycle that the plugin was told of
-// holds it. 0 is an absent value and the empty string. Symbols 1 to 10 are the same in every table and are never
+// An interned string. The scheduler owns the table and announces each symbol in `sync.delta.symbols` before the symbol's
+// first use. A symbol stands for its string as long as a node, a pod or an open cycle that the plugin knows contains
+// it. 0 is an absent value and the empty string. Symbols 1 to 10 are the same in every table and are never
 // announced: cpu, memory, ephemeral-storage, pods, TCP, 0.0.0.0, kubernetes.io/hostname,
 // topology.kubernetes.io/zone, topology.kubernetes.io/region, node.kubernetes.io/unschedulable.
 typedef uint32_t berth_scheduler_types_sym_t;
 
-// A node's slot in every table: stable while the node lives, reused only after it was announced as removed.
+// The number of a node's row in every table. It is stable while the node exists. It is reused only after the row was
+// announced as removed.
 typedef uint32_t berth_scheduler_types_row_t;
 
-// A placed pod's slot: stable while the pod stays on its node unchanged, reused afterwards.
+// The number of a placed pod. It is stable while the pod stays on its node unchanged. It is reused later.
 typedef uint32_t berth_scheduler_types_pod_slot_t;
 
-// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is row `i`. Missing words are zero.
+// A set of nodes as a bitmap. Bit `i % 64` of word `i / 64` stands for row `i`. Missing words are zero.
 typedef struct berth_scheduler_types_rows_t {
   uint64_t   *ptr;
   size_t len;
 } berth_scheduler_types_rows_t;
 
-// One scheduling attempt of one pod. A plugin keeps what it works out for an attempt under this key.
+// The number of a scheduling attempt of one pod. A plugin keeps its data for the attempt by this number.
 typedef uint64_t berth_scheduler_types_cycle_id_t;
 
-// What a plugin says, as in kube-scheduler.
+// The code of a plugin's answer, as in kube-scheduler.
 typedef uint8_t berth_scheduler_types_code_t;
 
 #define BERTH_SCHEDULER_TYPES_CODE_SUCCESS 0
-// Something broke: the attempt ends and is retried after a backoff.
+// The attempt fails with an error and is repeated after a backoff.
 #define BERTH_SCHEDULER_TYPES_CODE_ERROR 1
-// Rejected; evicting pods may help.
+// The pod or the node is rejected. The eviction of pods may help.
 #define BERTH_SCHEDULER_TYPES_CODE_UNSCHEDULABLE 2
-// Rejected; evicting pods cannot help.
+// The pod or the node is rejected. The eviction of pods cannot help.
 #define BERTH_SCHEDULER_TYPES_CODE_UNSCHEDULABLE_AND_UNRESOLVABLE 3
-// Permit only: hold the pod.
+// Permit holds the pod.
 #define BERTH_SCHEDULER_TYPES_CODE_WAIT 4
-// PreFilter, PreScore and Bind only: nothing to say about this pod.
+// The plugin has nothing to do for this pod. Only PreFilter, PreScore, PreBindPreFlight, PreBind and Bind return it.
 #define BERTH_SCHEDULER_TYPES_CODE_SKIP 5
-// Rejected until something outside the scheduler happens; that event skips the pod's backoff.
+// The pod is rejected until an event outside the scheduler. After that event, the pod skips its backoff.
 #define BERTH_SCHEDULER_TYPES_CODE_PENDING 6
 
 typedef struct {
@@ -60,7 +61,7 @@ typedef struct {
 
 typedef struct berth_scheduler_types_status_t {
   berth_scheduler_types_code_t   code;
-  // What users read in events and conditions, `Insufficient cpu` say.
+  // The reasons for users in events and conditions, such as `Insufficient cpu`.
   plugin_list_string_t   reasons;
 } berth_scheduler_types_status_t;
 
@@ -80,11 +81,11 @@ typedef uint8_t berth_scheduler_types_toleration_operator_t;
 
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_EQUAL 0
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_EXISTS 1
-// An unknown operator, which never matches. So are `lt` and `gt` while their gate is off.
+// An unknown operator, which never matches. `lt` and `gt` are unknown while their feature gate is off.
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_NEVER 2
-// The taint's value, an integer, must be lower (KEP-5471).
+// The taint's value is an integer, and must be lower than the toleration's value (KEP-5471).
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_LT 3
-// The taint's value, an integer, must be higher.
+// The taint's value is an integer, and must be higher than the toleration's value.
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_GT 4
 
 typedef struct {
@@ -101,7 +102,7 @@ typedef struct berth_scheduler_types_toleration_t {
   berth_scheduler_types_option_taint_effect_t   effect;
 } berth_scheduler_types_toleration_t;
 
-// Label selectors know no `gt` and `lt`.
+// The operator of a requirement. Label selectors have no `gt` and `lt`.
 typedef uint8_t berth_scheduler_types_operator_t;
 
 #define BERTH_SCHEDULER_TYPES_OPERATOR_IN 0
@@ -134,11 +135,11 @@ typedef struct {
 
 // A node selector term: all requirements must hold.
 typedef struct berth_scheduler_types_node_term_t {
-  // On labels.
+  // The requirements on labels.
   berth_scheduler_types_list_requirement_t   labels;
-  // On `metadata.name`, with one value.
+  // The requirements on `metadata.name`, with one value each.
   berth_scheduler_types_list_requirement_t   fields;
-  // Why the term does not parse, a line each; it then matches nothing.
+  // The reasons why the term does not parse, one line for each. The term then matches nothing.
   plugin_option_string_t   error;
 } berth_scheduler_types_node_term_t;
 
@@ -189,12 +190,11 @@ typedef struct berth_scheduler_types_node_rules_t {
   berth_scheduler_types_option_list_weighted_node_term_t   preferred;
 } berth_scheduler_types_node_rules_t;
 
-// A label selector: all requirements must hold. Where one is optional, its absence matches nothing; without
-// requirements it matches everything. Requirements are sorted and free of repetitions, so equal selectors compare
-// equal.
+// A label selector: all requirements must hold. An absent optional selector matches nothing. A selector without
+// requirements matches everything. Requirements are sorted and have no duplicates, so equal selectors compare equal.
 typedef struct berth_scheduler_types_label_selector_t {
   berth_scheduler_types_list_requirement_t   requirements;
-  // Why the selector does not parse; it then matches nothing.
+  // The reason why the selector does not parse. The selector then matches nothing.
   plugin_option_string_t   error;
 } berth_scheduler_types_label_selector_t;
 
@@ -217,10 +217,10 @@ typedef struct berth_scheduler_types_spread_constraint_t {
   bool   honor_node_taints;
 } berth_scheduler_types_spread_constraint_t;
 
-// An inter-pod affinity term. The pod's own namespace stands in `namespaces` if the term names none.
+// An inter-pod affinity term. `namespaces` has the pod's own namespace if the term names no namespace.
 typedef struct berth_scheduler_types_pod_term_t {
   berth_scheduler_types_list_sym_t   namespaces;
-  // On the labels of namespaces.
+  // A selector on the labels of namespaces.
   berth_scheduler_types_option_label_selector_t   namespace_selector;
   berth_scheduler_types_option_label_selector_t   selector;
   berth_scheduler_types_sym_t   topology_key;
@@ -266,7 +266,7 @@ typedef struct {
   plugin_string_t f1;
 } plugin_tuple2_string_string_t;
 
-// By what scheduling looks at; other volumes (`emptyDir`, `configMap`, ...) are left out.
+// The source of a volume that matters for scheduling. Other volumes (`emptyDir`, `configMap`, ...) are left out.
 typedef struct berth_scheduler_types_volume_source_t {
   uint8_t tag;
   union {
@@ -282,7 +282,7 @@ typedef struct berth_scheduler_types_volume_source_t {
 
 // `persistentVolumeClaim.claimName`.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_CLAIM 0
-// A generic ephemeral volume: its claim is called `<pod>-<volume>`.
+// A generic ephemeral volume. The name of its claim is `<pod>-<volume>`.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_EPHEMERAL 1
 // `pdName`.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_GCE_PERSISTENT_DISK 2
@@ -291,9 +291,9 @@ typedef struct berth_scheduler_types_volume_source_t {
 // `iqn`.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_ISCSI 4
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_RBD 5
-// An inline CSI volume, by driver.
+// The driver of an inline CSI volume.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_CSI 6
-// Another in-tree type that a CSI driver took over: the field's name and what names the volume there.
+// Another in-tree type that a CSI driver replaced: the field's name, and the name of the volume in that field.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_IN_TREE 7
 
 typedef struct berth_scheduler_types_volume_t {
@@ -309,23 +309,23 @@ typedef struct berth_scheduler_types_claim_name_t {
 } berth_scheduler_types_claim_name_t;
 
 #define BERTH_SCHEDULER_TYPES_CLAIM_NAME_KNOWN 0
-// Not generated yet.
+// The claim is not generated yet.
 #define BERTH_SCHEDULER_TYPES_CLAIM_NAME_PENDING 1
-// The pod's status says that it needs none.
+// The pod's status says that the pod needs no claim.
 #define BERTH_SCHEDULER_TYPES_CLAIM_NAME_NOT_NEEDED 2
 
 // `spec.resourceClaims[]`, resolved through `status.resourceClaimStatuses`.
 typedef struct berth_scheduler_types_pod_claim_t {
   // The name within the pod.
   plugin_string_t   name;
-  // Made from a template for this pod; the claim must then be owned by it.
+  // The claim is made from a template for this pod. The pod must then own the claim.
   bool   from_template;
   berth_scheduler_types_claim_name_t   claim;
 } berth_scheduler_types_pod_claim_t;
 
 typedef uint8_t berth_scheduler_types_container_kind_t;
 
-// Ends before the others start.
+// An init container, which ends before the other containers start.
 #define BERTH_SCHEDULER_TYPES_CONTAINER_KIND_INIT 0
 // An init container with `restartPolicy: Always`.
 #define BERTH_SCHEDULER_TYPES_CONTAINER_KIND_SIDECAR 1
@@ -352,7 +352,7 @@ typedef struct berth_scheduler_types_owner_t {
 } berth_scheduler_types_owner_t;
 
 typedef struct berth_scheduler_types_host_port_t {
-  // `0.0.0.0` stands for every address.
+  // The address 0.0.0.0 stands for all addresses.
   berth_scheduler_types_sym_t   address;
   berth_scheduler_types_sym_t   protocol;
   int32_t   port;
@@ -368,16 +368,16 @@ typedef struct {
   size_t len;
 } berth_scheduler_types_list_tuple2_sym_s64_t;
 
-// Amounts: milli-CPU, bytes, units.
+// The amount of each resource: milli-CPU, bytes or units.
 typedef struct berth_scheduler_types_resources_t {
   int64_t   milli_cpu;
   int64_t   memory;
   int64_t   ephemeral_storage;
-  // Extended resources, hugepages and the like, in the order of their names.
+  // Extended resources, hugepages and other resources, in the order of their names.
   berth_scheduler_types_list_tuple2_sym_s64_t   scalars;
 } berth_scheduler_types_resources_t;
 
-// CPU and memory with 100m and 200 MiB for each container that requests none.
+// CPU and memory. A container without a request counts with 100m and 200 MiB.
 typedef struct berth_scheduler_types_non_zero_t {
   int64_t   milli_cpu;
   int64_t   memory;
@@ -433,7 +433,7 @@ typedef struct {
   plugin_list_u8_t val;
 } plugin_option_list_u8_t;
 
-// A pod, pending or placed.
+// A pending pod or a pod on a node.
 typedef struct berth_scheduler_types_pod_t {
   plugin_string_t   uid;
   berth_scheduler_types_sym_t   namespace_;
@@ -447,7 +447,7 @@ typedef struct berth_scheduler_types_pod_t {
   berth_scheduler_types_sym_t   nominated_node_name;
   // `metadata.deletionTimestamp` is set.
   bool   terminating;
-  // Names, since pods are asked about in PreEnqueue before any symbol is announced.
+  // The names are strings, because PreEnqueue is called for a pod before its symbols are announced.
   plugin_list_string_t   scheduling_gates;
   // The owner reference with `controller: true`.
   berth_scheduler_types_option_owner_t   owner;
@@ -455,7 +455,7 @@ typedef struct berth_scheduler_types_pod_t {
   plugin_option_s64_t   started_at;
   // `spec.preemptionPolicy: Never`.
   bool   never_preempts;
-  // Being evicted by a scheduler: condition `DisruptionTarget` with reason `PreemptionByScheduler`.
+  // A scheduler is evicting the pod: it has the condition `DisruptionTarget` with reason `PreemptionByScheduler`.
   bool   preempted;
   berth_scheduler_types_node_rules_t   node_rules;
   berth_scheduler_types_pod_affinity_t   affinity;
@@ -464,26 +464,26 @@ typedef struct berth_scheduler_types_pod_t {
   berth_scheduler_types_list_host_port_t   host_ports;
   berth_scheduler_types_list_volume_t   volumes;
   berth_scheduler_types_list_pod_claim_t   resource_claims;
-  // Container by container.
+  // The requests of extended resources, in the order of the containers.
   berth_scheduler_types_list_extended_request_t   extended_requests;
   // `status.extendedResourceClaimStatus.resourceClaimName`.
   plugin_option_string_t   extended_claim;
   // Normalised image names of init containers, containers and image volumes.
   berth_scheduler_types_list_sym_t   images;
-  // Init and regular containers; image volumes as well where the scheduler decides as Kubernetes 1.37.
+  // The number of init and regular containers. With the decisions of Kubernetes 1.37, image volumes count too.
   uint32_t   containers;
-  // Node features without which the pod cannot run.
+  // The node features that the pod needs.
   berth_scheduler_types_list_sym_t   required_features;
-  // What the pod asks for, by its spec: containers, init containers, sidecars, overhead, pod-level resources.
+  // The pod's requests in its spec: containers, init containers, sidecars, overhead, pod-level resources.
   berth_scheduler_types_resources_t   requests;
-  // What the usage of its node grows by: an in-place resize under way counts.
+  // The amounts that the pod adds to the usage of its node, including an in-place resize that is in progress.
   berth_scheduler_types_resources_t   placed_requests;
   berth_scheduler_types_non_zero_t   placed_non_zero;
-  // Container sums with defaults for cpu and memory: what NodeResourcesFit scores.
+  // The sums of containers with defaults for cpu and memory. NodeResourcesFit scores them.
   berth_scheduler_types_resources_t   scoring_requests;
-  // Sums without defaults, pod-level resources included: what NodeResourcesBalancedAllocation scores.
+  // The sums without defaults, including pod-level resources. NodeResourcesBalancedAllocation scores them.
   berth_scheduler_types_resources_t   balanced_requests;
-  // The whole object as JSON, while the pod is pending and if the manifest's `pod-json` asked for it.
+  // The whole pending pod as JSON, if the manifest requests `pod-json`.
   plugin_option_list_u8_t   json;
 } berth_scheduler_types_pod_t;
 
@@ -492,27 +492,27 @@ typedef struct {
   size_t len;
 } berth_scheduler_types_list_taint_t;
 
-// A node by itself, as queueing hints see it. The nodes of the cluster come as columns, through `sync`.
+// A node before or after an event, for `queueing-hint`. The nodes of the cluster come as columns, with `sync`.
 typedef struct berth_scheduler_types_node_t {
   berth_scheduler_types_sym_t   name;
   bool   unschedulable;
   // Sorted by key.
   berth_scheduler_types_list_tuple2_sym_sym_t   labels;
   berth_scheduler_types_list_taint_t   taints;
-  // Without `pods`.
+  // The amounts of all resources except `pods`.
   berth_scheduler_types_resources_t   allocatable;
   // `status.allocatable.pods`.
   int64_t   allowed_pods;
   berth_scheduler_types_list_sym_t   declared_features;
 } berth_scheduler_types_node_t;
 
-// Nodes with one status.
+// The nodes with one status.
 typedef struct berth_scheduler_types_rejected_nodes_t {
   berth_scheduler_types_status_t   status;
   berth_scheduler_types_rows_t   nodes;
 } berth_scheduler_types_rejected_nodes_t;
 
-// What happened to an object, in the terms of kube-scheduler's queueing hints.
+// The changes of an object, with the names of kube-scheduler's `ActionType`.
 typedef uint16_t berth_scheduler_types_actions_t;
 
 #define BERTH_SCHEDULER_TYPES_ACTIONS_ADD (1 << 0)
@@ -536,7 +536,7 @@ typedef struct berth_scheduler_types_cluster_event_t {
 } berth_scheduler_types_cluster_event_t;
 
 typedef struct berth_scheduler_types_object_ref_t {
-  // `v1/PersistentVolumeClaim`, `scheduling.example.com/v1/PodGroup`.
+  // The kind with its version, such as `v1/PersistentVolumeClaim` or `scheduling.example.com/v1/PodGroup`.
   plugin_string_t   kind;
   // Empty for kinds without namespaces.
   plugin_string_t   namespace_;
@@ -555,23 +555,23 @@ typedef struct berth_scheduler_types_eviction_t {
 } berth_scheduler_types_eviction_t;
 
 typedef struct berth_scheduler_types_new_object_t {
-  // As in `object-ref`.
+  // The kind with its version, as in `object-ref`.
   plugin_string_t   kind;
   plugin_string_t   namespace_;
-  // JSON.
+  // The object as JSON.
   plugin_list_u8_t   body;
 } berth_scheduler_types_new_object_t;
 
 typedef struct berth_scheduler_types_patch_t {
   berth_scheduler_types_object_ref_t   object;
-  // `status`, say.
+  // The name of a subresource, such as `status`.
   plugin_option_string_t   subresource;
-  // JSON merge patch (RFC 7396).
+  // A JSON merge patch (RFC 7396).
   plugin_list_u8_t   body;
 } berth_scheduler_types_patch_t;
 
 typedef struct berth_scheduler_types_event_t {
-  // `Warning` instead of `Normal`.
+  // The event has the type `Warning` instead of `Normal`.
   bool   warning;
   plugin_string_t   reason;
   plugin_string_t   action;
@@ -583,17 +583,17 @@ typedef struct {
   size_t len;
 } berth_scheduler_types_list_object_ref_t;
 
-// The last of an answer's effects. `permit` or `pre-bind`, once the effects before this one have succeeded, is called again
-// for this cycle each time that one of the objects has changed, until it answers without a wait. The replica is in step at
-// each call.
-// 
-// The pod of the cycle itself may be among the objects, as `v1/Pod`; it takes no `objects` in the manifest. `begin` comes
-// again with the pod as it is by then, right before the call. Other kinds are those that the manifest's `objects` name.
+// A wait for changes of objects. It must be the last effect. After the other effects have succeeded, `permit` or
+// `pre-bind` is called again for this cycle after each change of one of the objects, until it answers without a wait. The
+// replica is up to date at each call.
+//
+// The objects may include the pod of the cycle, with the kind `v1/Pod`, even if the manifest's `objects` do not name this
+// kind. `begin` is then called with the changed pod right before the call. The manifest's `objects` must name other kinds.
 typedef struct berth_scheduler_types_wait_t {
   berth_scheduler_types_list_object_ref_t   objects;
-  // From the first wait of the attempt on. `permit`'s verdict has a time as well: what ends first counts.
+  // The time counts from the first wait of the attempt. The verdict of `permit` also has a time: the shorter time counts.
   uint64_t   timeout_ms;
-  // What the pod is told when the time is out. Empty at Permit: as kube-scheduler words it.
+  // The message for the pod after the timeout. An empty message at Permit stands for kube-scheduler's message.
   plugin_string_t   timeout_message;
 } berth_scheduler_types_wait_t;
 
@@ -602,8 +602,8 @@ typedef struct {
   plugin_option_string_t f1;
 } plugin_tuple2_string_option_string_t;
 
-// Something that a plugin wants done. The scheduler checks it against what the operator granted to the plugin, does
-// it, and reports the outcome as events; what was not granted is refused, logged and counted.
+// An action that a plugin asks the scheduler to carry out. The scheduler checks the effect against the plugin's grants,
+// carries it out, and reports the result as events. An effect without a grant is refused, logged and counted.
 typedef struct berth_scheduler_types_effect_t {
   uint8_t tag;
   union {
@@ -620,28 +620,29 @@ typedef struct berth_scheduler_types_effect_t {
   } val;
 } berth_scheduler_types_effect_t;
 
-// Bind the pod of this cycle to the node chosen for it.
+// Binds the pod of this cycle to the node chosen for it.
 #define BERTH_SCHEDULER_TYPES_EFFECT_BIND 0
-// Apply a JSON merge patch to an object. A `metadata.resourceVersion` in it makes the patch fail when the object
-// has changed since.
+// Applies a JSON merge patch to an object. If the patch contains a `metadata.resourceVersion`, it fails if the object
+// has changed since that version.
 #define BERTH_SCHEDULER_TYPES_EFFECT_PATCH 1
-// Create an object.
+// Creates an object.
 #define BERTH_SCHEDULER_TYPES_EFFECT_CREATE 2
-// Delete an object.
+// Deletes an object.
 #define BERTH_SCHEDULER_TYPES_EFFECT_DELETE 3
-// Make room: mark a pod as `DisruptionTarget` with this message, delete it, and say so in an event.
+// Evicts a pod from its node: marks it as `DisruptionTarget` with this message, deletes it, and writes an event.
 #define BERTH_SCHEDULER_TYPES_EFFECT_EVICT 4
-// Let a pod that waits on Permit go on.
+// Allows a pod that waits at Permit to continue: the pod's uid.
 #define BERTH_SCHEDULER_TYPES_EFFECT_ALLOW 5
-// Turn down a pod that waits on Permit: its uid and the reason.
+// Rejects a pod that waits at Permit: the pod's uid and the reason.
 #define BERTH_SCHEDULER_TYPES_EFFECT_REJECT 6
-// Move these pods, by uid, to activeQ.
+// Moves pods to activeQ: their uids.
 #define BERTH_SCHEDULER_TYPES_EFFECT_ACTIVATE 7
-// Set a pod's `nominatedNodeName`, or clear it with none: its uid and the node's name.
+// Sets or clears a pod's `nominatedNodeName`: the pod's uid, and the node's name or none.
 #define BERTH_SCHEDULER_TYPES_EFFECT_NOMINATE 8
-// Write a Kubernetes event about the pod of this cycle.
+// Writes a Kubernetes event about the pod of this cycle.
 #define BERTH_SCHEDULER_TYPES_EFFECT_EVENT 9
-// Permit and PreBind: ask again when an object has changed. At Permit only beside the verdict `wait`.
+// Waits until an object changes; then `permit` or `pre-bind` is called again. `permit` may return it only together with
+// the verdict `wait`.
 #define BERTH_SCHEDULER_TYPES_EFFECT_WAIT 10
 
 typedef berth_scheduler_types_row_t berth_scheduler_host_row_t;
@@ -668,12 +669,12 @@ typedef struct berth_scheduler_host_removal_t {
   berth_scheduler_host_list_pod_slot_t   pods;
 } berth_scheduler_host_removal_t;
 
-// A node on which the pod fits once these pods are gone.
+// A node on which the pod fits after the eviction of the victims.
 typedef struct berth_scheduler_host_preemption_t {
   berth_scheduler_host_row_t   node;
-  // The most important first.
+  // The pods to evict, the most important pod first.
   berth_scheduler_host_list_pod_slot_t   victims;
-  // How many of the evictions violate a disruption budget.
+  // The number of evictions that violate a disruption budget.
   int64_t   violations;
 } berth_scheduler_host_preemption_t;
 
@@ -710,7 +711,7 @@ typedef struct {
 
 typedef berth_scheduler_types_cluster_event_t exports_berth_scheduler_lifecycle_cluster_event_t;
 
-// A column of the node table that the scheduler is to keep in step in this plugin.
+// A column of the node table that the scheduler keeps up to date in this plugin.
 typedef struct exports_berth_scheduler_lifecycle_column_t {
   uint8_t tag;
   union {
@@ -725,7 +726,7 @@ typedef struct exports_berth_scheduler_lifecycle_column_t {
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_UNSCHEDULABLE 1
 // All of `metadata.labels`.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_LABELS 2
-// One label only, by key. Cheaper than all of them.
+// One label, by key. It costs less than all labels.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_LABEL 3
 // `spec.taints`, as ids of taint sets.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_TAINTS 4
@@ -733,7 +734,7 @@ typedef struct exports_berth_scheduler_lifecycle_column_t {
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_ALLOCATABLE 5
 // Sums of the requests of the pods on the node.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_REQUESTED 6
-// The same for cpu and memory, with defaults for containers that request none.
+// Sums of the requests of cpu and memory. A container without a request counts with a default.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_NON_ZERO_REQUESTED 7
 // Number of pods on the node.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_POD_COUNT 8
@@ -746,7 +747,7 @@ typedef struct exports_berth_scheduler_lifecycle_column_t {
 // One annotation, by key. There is no column of all annotations: some are very long.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_ANNOTATION 12
 
-// A kind of object that the plugin wants to see whole.
+// A kind of which the plugin reads the whole objects.
 typedef struct exports_berth_scheduler_lifecycle_object_kind_t {
   // `v1`, `scheduling.example.com/v1alpha1`.
   plugin_string_t   api_version;
@@ -774,19 +775,19 @@ typedef struct {
 } exports_berth_scheduler_lifecycle_option_list_cluster_event_t;
 
 typedef struct exports_berth_scheduler_lifecycle_manifest_t {
-  // The name that profiles use, `NodeAffinity` say. It should equal the file's name without `.wasm`.
+  // The plugin's name in profiles, such as `NodeAffinity`. It must equal the file's name without `.wasm`.
   plugin_string_t   name;
-  // For people. What identifies a plugin is the digest of its bytes.
+  // The version is shown to users. The digest of its bytes identifies a plugin.
   plugin_string_t   version;
-  // The parts of the node table that `sync` keeps in step. Pods and objects need no column.
+  // The parts of the node table that `sync` keeps up to date. Pods and objects need no column.
   exports_berth_scheduler_lifecycle_list_column_t   columns;
-  // Pods on nodes, assumed ones included, each once when it comes or changes.
+  // Requests the pods on nodes, including assumed pods. Each pod is sent once when it comes or changes.
   bool   pods;
-  // Pods come with their whole JSON. Costs a copy of it for each cycle.
+  // Requests the whole JSON of pending pods. It costs a copy of the JSON for each cycle.
   bool   pod_json;
-  // Other objects to keep in step, whole. The operator must grant each kind.
+  // The kinds of which the plugin reads the whole objects. The operator must grant each kind.
   exports_berth_scheduler_lifecycle_list_object_kind_t   objects;
-  // Which events may make a pod schedulable that this plugin rejected. None: any event may.
+  // The events that may make a pod schedulable after this plugin rejected it. None stands for any event.
   exports_berth_scheduler_lifecycle_option_list_cluster_event_t   events_to_register;
 } exports_berth_scheduler_lifecycle_manifest_t;
 
@@ -819,7 +820,8 @@ typedef struct {
   size_t len;
 } exports_berth_scheduler_sync_list_sym_t;
 
-// Lists of several rows end to end: row `i` holds the items from `ends[i - 1]` (0 for the first) up to `ends[i]`.
+// The lists of several rows, one after the other: row `i` has the items from `ends[i - 1]` (0 for the first) up to
+// `ends[i]`.
 typedef struct exports_berth_scheduler_sync_symbol_lists_t {
   plugin_list_u32_t   ends;
   exports_berth_scheduler_sync_list_sym_t   items;
@@ -860,7 +862,7 @@ typedef struct {
   size_t len;
 } plugin_list_list_s64_t;
 
-// `values` has one list a name, with one amount a row.
+// `values` has one list for each name, with one amount for each row.
 typedef struct exports_berth_scheduler_sync_resource_columns_t {
   exports_berth_scheduler_sync_list_sym_t   names;
   plugin_list_list_s64_t   values;
@@ -907,11 +909,11 @@ typedef struct exports_berth_scheduler_sync_column_data_t {
 
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_NAME 0
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_UNSCHEDULABLE 1
-// Key and value; all labels, or those that the manifest named.
+// Key and value of all labels, or of the labels that the manifest names.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_LABELS 2
 // Ids into the taint sets announced so far; 0 is the set without taints.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_TAINTS 3
-// `pods` is among the names. A resource that is not named is 0 on these rows.
+// One of the names is `pods`. A resource that is not named is 0 on these rows.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_ALLOCATABLE 4
 // A resource that is not named is 0 on these rows.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_REQUESTED 5
@@ -921,7 +923,7 @@ typedef struct exports_berth_scheduler_sync_column_data_t {
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_IMAGES 8
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_HOST_PORTS 9
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_DECLARED_FEATURES 10
-// Key and value, of the keys that the manifest named.
+// Key and value of the annotations that the manifest names.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_ANNOTATIONS 11
 
 typedef struct {
@@ -939,7 +941,7 @@ typedef struct exports_berth_scheduler_sync_object_t {
   plugin_string_t   kind;
   plugin_string_t   namespace_;
   plugin_string_t   name;
-  // The whole object; none when it is gone.
+  // The whole object; none for a deleted object.
   plugin_option_list_u8_t   json;
 } exports_berth_scheduler_sync_object_t;
 
@@ -1006,22 +1008,23 @@ typedef struct {
 
 typedef struct exports_berth_scheduler_sync_delta_t {
   uint64_t   generation;
-  // Forget everything but the symbols first: this delta starts from nothing.
+  // The delta has all data. The plugin first deletes everything except the symbols.
   bool   full;
-  // Symbols with what they stand for from here on: new ones, and such as are given to another string. With an empty
-  // text a symbol stands for nothing until it is announced again; nothing in the replica holds it then.
+  // Symbols with their new texts: new symbols, and symbols that get another text. A symbol with an empty text stands
+  // for nothing until it is announced again, and nothing in the replica holds such a symbol.
   exports_berth_scheduler_sync_list_tuple2_sym_string_t   symbols;
   exports_berth_scheduler_sync_list_tuple2_u32_list_taint_t   taint_sets;
-  // Size in bytes by image name.
+  // The size of each image in bytes, by the image's name.
   exports_berth_scheduler_sync_list_tuple2_sym_s64_t   image_sizes;
-  // Applied first: these rows are empty now.
+  // The rows that became empty. They are applied first.
   exports_berth_scheduler_sync_list_row_t   removed;
-  // These rows hold nodes now; their columns follow.
+  // The rows that got nodes. Their columns are in `columns`.
   exports_berth_scheduler_sync_list_row_t   added;
   exports_berth_scheduler_sync_list_column_change_t   columns;
-  // These slots hold no pod any more. Applied before `removed`; a slot that is empty already stays so.
+  // The slots that became empty. They are applied before `removed`. A slot that is already empty stays empty.
   exports_berth_scheduler_sync_list_pod_slot_t   pods_removed;
-  // Applied after the columns. A pod whose record changed is removed and placed.
+  // The pods on nodes that are new or changed. They are applied after the columns. A changed pod is also in
+  // `pods-removed`.
   exports_berth_scheduler_sync_list_placed_pod_t   pods_placed;
   exports_berth_scheduler_sync_list_object_t   objects;
 } exports_berth_scheduler_sync_delta_t;
@@ -1077,8 +1080,8 @@ typedef berth_scheduler_types_status_t exports_berth_scheduler_filter_status_t;
 
 typedef berth_scheduler_types_rejected_nodes_t exports_berth_scheduler_filter_rejected_nodes_t;
 
-// A change of one node to try. `minus` and `plus` index into the pods that dry runs of the cycle have named. Both are
-// empty for a plugin that follows neither pods nor a column that they change.
+// A change of one node for a dry run. `minus` and `plus` are indices of the pods that dry runs of the cycle have named.
+// Both are empty for a plugin that follows neither pods nor a column that pods change.
 typedef struct exports_berth_scheduler_filter_dry_run_case_t {
   exports_berth_scheduler_filter_row_t   node;
   plugin_list_u32_t   minus;
@@ -1162,11 +1165,11 @@ typedef struct {
 } exports_berth_scheduler_post_filter_list_tuple2_row_pod_t;
 
 typedef struct exports_berth_scheduler_post_filter_failure_t {
-  // Why nodes did not pass.
+  // The reasons why nodes did not pass.
   exports_berth_scheduler_post_filter_list_rejected_nodes_t   rejections;
-  // The status of nodes that stand in no rejection, when PreFilter turned the pod or those nodes down.
+  // The status of all other nodes, if PreFilter rejected them or the pod.
   exports_berth_scheduler_post_filter_option_status_t   absent;
-  // Pods that hold a nomination, of any priority, with the node that each is nominated to.
+  // The pods of any priority that are nominated to nodes, with these nodes.
   exports_berth_scheduler_post_filter_list_tuple2_row_pod_t   nominated;
 } exports_berth_scheduler_post_filter_failure_t;
 
@@ -1177,11 +1180,11 @@ typedef struct exports_berth_scheduler_post_filter_nomination_t {
   } val;
 } exports_berth_scheduler_post_filter_nomination_t;
 
-// Leave `nominatedNodeName` as it is.
+// Do not change `nominatedNodeName`.
 #define EXPORTS_BERTH_SCHEDULER_POST_FILTER_NOMINATION_KEEP 0
-// Clear it.
+// Clear `nominatedNodeName`.
 #define EXPORTS_BERTH_SCHEDULER_POST_FILTER_NOMINATION_CLEAR 1
-// Set it to this node.
+// Set `nominatedNodeName` to this node.
 #define EXPORTS_BERTH_SCHEDULER_POST_FILTER_NOMINATION_NODE 2
 
 typedef struct {
@@ -1190,7 +1193,7 @@ typedef struct {
 } exports_berth_scheduler_post_filter_list_effect_t;
 
 typedef struct exports_berth_scheduler_post_filter_outcome_t {
-  // Success ends the phase; `unschedulable` passes on to the next plugin.
+  // After success, no further PostFilter plugin is called. After `unschedulable`, the next plugin is called.
   exports_berth_scheduler_post_filter_status_t   status;
   exports_berth_scheduler_post_filter_nomination_t   nomination;
   exports_berth_scheduler_post_filter_list_effect_t   effects;
@@ -1275,7 +1278,7 @@ typedef struct exports_berth_scheduler_permit_verdict_t {
 } exports_berth_scheduler_permit_verdict_t;
 
 #define EXPORTS_BERTH_SCHEDULER_PERMIT_VERDICT_ALLOW 0
-// Hold the pod for at most this many milliseconds (15 minutes at most), then reject it.
+// Hold the pod for at most this number of milliseconds, and for at most 15 minutes; then reject the pod.
 #define EXPORTS_BERTH_SCHEDULER_PERMIT_VERDICT_WAIT 1
 #define EXPORTS_BERTH_SCHEDULER_PERMIT_VERDICT_DENY 2
 
@@ -1296,7 +1299,7 @@ typedef berth_scheduler_types_row_t exports_berth_scheduler_pre_bind_pre_flight_
 typedef berth_scheduler_types_status_t exports_berth_scheduler_pre_bind_pre_flight_status_t;
 
 typedef struct exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t {
-  // `pre-bind` may run side by side with that of the plugins next to it, if they allow it too.
+  // `pre-bind` may run in parallel with the `pre-bind` of the plugins next to this one, if these allow it too.
   bool   allow_parallel;
 } exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t;
 
@@ -1372,7 +1375,7 @@ typedef struct {
   exports_berth_scheduler_queueing_hint_pod_t val;
 } exports_berth_scheduler_queueing_hint_option_pod_t;
 
-// Each record holds an object before and after the event; none where it does not exist.
+// Each record has an object before and after the event. A version that does not exist is none.
 typedef struct exports_berth_scheduler_queueing_hint_pod_change_t {
   exports_berth_scheduler_queueing_hint_option_pod_t   old;
   exports_berth_scheduler_queueing_hint_option_pod_t   new_;
@@ -1388,14 +1391,14 @@ typedef struct exports_berth_scheduler_queueing_hint_node_change_t {
   exports_berth_scheduler_queueing_hint_option_node_t   new_;
 } exports_berth_scheduler_queueing_hint_node_change_t;
 
-// JSON.
+// The objects are JSON.
 typedef struct exports_berth_scheduler_queueing_hint_object_change_t {
   exports_berth_scheduler_queueing_hint_object_ref_t   object;
   plugin_option_list_u8_t   old;
   plugin_option_list_u8_t   new_;
 } exports_berth_scheduler_queueing_hint_object_change_t;
 
-// To what the event happened.
+// The object of the event.
 typedef struct exports_berth_scheduler_queueing_hint_event_subject_t {
   uint8_t tag;
   union {
@@ -1423,26 +1426,27 @@ typedef struct exports_berth_scheduler_reuse_reach_t {
   } val;
 } exports_berth_scheduler_reuse_reach_t;
 
-// Answers follow from anything in the cluster, or from which pod it is: the plugin is asked about each pod.
+// The answers may depend on any data in the cluster and on the names of the pod. The plugin is asked about each pod.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_CLUSTER 0
-// Verdicts and scores follow from the pod without its names, from the node's own row, and from what this number
-// stands for; what `pre-filter`, `pre-score` and `bind` say follows from the pod and the number alone. If the plugin
-// normalises, a node's score follows from its raw score and from the lowest and the highest one. The plugin may be
-// asked about any nodes, in any order.
-// 
-// Pods that are alike may share the cycle of the first one, with other pods between them: it stays open, and `begin`,
-// `pre-filter`, `pre-score` and `bind` come once. So what these work out is kept under the cycle's number, nothing is kept
-// that follows from the pods on nodes, and the effects of `bind` do not name the pod. Plugins with post-filter, reserve,
-// permit, pre-bind-pre-flight, pre-bind or post-bind have a cycle for each pod.
+// Verdicts and scores depend only on the pod without its names, on the node's own columns, and on the data that this
+// number stands for. The answers of `pre-filter`, `pre-score` and `bind` depend only on the pod and the number. If the
+// plugin normalizes, the normalized score of a node depends only on its raw score and on the lowest and the highest raw
+// score. The plugin may be asked about any nodes, in any order.
+//
+// Pods that are alike may share the cycle of the first pod, with other pods between them. The cycle stays open, and
+// `begin`, `pre-filter`, `pre-score` and `bind` are called once. Therefore the plugin must keep the results of these
+// calls by the cycle's number, must not keep data there that depends on the pods on nodes, and must not name the pod in
+// the effects of `bind`. Plugins with post-filter, reserve, permit, pre-bind-pre-flight, pre-bind or post-bind have a
+// cycle for each pod.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_ROW 1
-// The plugin has nothing to do with pods like this one, whatever the cluster holds: it lets them into the queue and
-// onto every node, scores nodes 0, reserves, holds and prepares nothing. It is not asked about them.
+// The plugin has nothing to do for pods like this one, with any data in the cluster: they may enter the queue, every
+// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is not asked about them.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING 2
-// The same, and pods like it that are on nodes make no difference to any of its answers, now and as long as the instance
-// lives: `pods-placed` may leave them out.
+// `nothing` for pods that change no answer when they are on nodes either, as long as the instance exists:
+// `pods-placed` may lack them.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_ANYWHERE 3
-// As `nothing`, until a pod comes to a node, or is nominated to one, with which the plugin may have something to do: one
-// about whose like it has not given one of these three answers. Then the plugin is asked again.
+// `nothing` until a pod is placed on a node or nominated to a node, and `reach-of` has returned none of these three
+// answers for such a pod. Then the plugin is asked again.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_YET 4
 
 typedef berth_scheduler_types_sym_t exports_berth_scheduler_sync_pods_sym_t;
@@ -1455,11 +1459,11 @@ typedef berth_scheduler_types_resources_t exports_berth_scheduler_sync_pods_reso
 
 typedef berth_scheduler_types_non_zero_t exports_berth_scheduler_sync_pods_non_zero_t;
 
-// A pod that came to a node and is like another one there.
+// A pod that came to a node and is like another pod on a node.
 typedef struct exports_berth_scheduler_sync_pods_alike_pod_t {
   exports_berth_scheduler_sync_pods_pod_slot_t   slot;
   exports_berth_scheduler_sync_pods_row_t   node;
-  // A pod that the replica holds: this one differs from it in nothing but what follows here.
+  // A pod in the replica. The new pod differs from it only in the fields below.
   exports_berth_scheduler_sync_pods_pod_slot_t   like;
   plugin_string_t   uid;
   plugin_string_t   name;
@@ -1478,7 +1482,7 @@ typedef struct {
   exports_berth_scheduler_sync_pods_non_zero_t val;
 } exports_berth_scheduler_sync_pods_option_non_zero_t;
 
-// What the pods on a node use: new values in those of these columns that the plugin asked for.
+// New values of the usage of the pods on a node, for the columns that the plugin requested.
 typedef struct exports_berth_scheduler_sync_pods_usage_t {
   exports_berth_scheduler_sync_pods_row_t   node;
   exports_berth_scheduler_sync_pods_option_resources_t   requested;
@@ -1497,22 +1501,25 @@ typedef struct {
 } exports_berth_scheduler_sync_pods_list_usage_t;
 
 // Imported Functions from `berth:scheduler/host@0.2.0`
-// Writes to the scheduler's log under the plugin's name. Lines beyond the plugin's rate are dropped and counted. An
-// error that is the last line before a trap is in the words of the fault instead.
-// 
-// A line at `warn` that begins with `undeclared read: ` says that the plugin read what its manifest does not name, a column or
-// the JSON of a pod, and so found it empty. `berth plugin test` shows it as a warning. SDKs write it once an instance.
+// Writes a line to the scheduler's log under the plugin's name. Lines that exceed the plugin's rate are dropped and
+// counted. If the last line before a trap is an error, it is the reason of the fault instead.
+//
+// A line at `warn` that starts with `undeclared read: ` says that the plugin read a column or the JSON of a pod that its
+// manifest does not request, and therefore got an empty value. `berth plugin test` shows such a line as a warning. SDKs
+// write each such line once for each instance.
 extern void berth_scheduler_host_log(berth_scheduler_host_level_t level, plugin_string_t *message);
-// Milliseconds since 1970, as of the start of this cycle: a recorded run replays with the same answers.
+// Returns the time at the start of this cycle, in milliseconds since 1970. A recorded run therefore replays with the same
+// answers.
 extern uint64_t berth_scheduler_host_now(void);
-// Adds to a counter, exported as `berth_plugin_custom_total{plugin, name}`.
+// Adds to the counter `berth_plugin_custom_total{plugin, name}`.
 extern void berth_scheduler_host_count(plugin_string_t *name, uint64_t amount);
-// In `post-filter` only: would the pod pass every Filter plugin of its profile on these nodes if those pods were
-// gone? One status a case, in order; pods nominated to the node count as they do in Filter. The caller's own Filter is
-// not asked. Ask about many nodes in one call.
+// Asks the other Filter plugins of the profile whether the pod would pass on nodes without some of their pods. Returns one
+// status for each case, in order. Pods that are nominated to the node count as they do in Filter. The caller's own Filter
+// is not called. Call it in `post-filter` only, with many nodes in one call.
 extern bool berth_scheduler_host_dry_run(berth_scheduler_host_list_removal_t *cases, berth_scheduler_host_list_status_t *ret, berth_scheduler_host_status_t *err);
-// In `post-filter` only: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may
-// name other pods of a node. All of them if there are no such extenders. `err`: one failed that is not ignorable.
+// Asks the HTTP extenders that have a `preemptVerb`, and returns the preemptions that they keep. An extender may remove
+// nodes and name other victims on a node. Without such extenders, all preemptions are returned. `err` means that an
+// extender failed that is not ignorable. Call it in `post-filter` only.
 extern bool berth_scheduler_host_ask_extenders(berth_scheduler_host_list_preemption_t *preemptions, berth_scheduler_host_list_preemption_t *ret, berth_scheduler_host_status_t *err);
 
 // Exported Functions from `berth:scheduler/lifecycle@0.2.0`

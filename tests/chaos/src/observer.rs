@@ -29,7 +29,7 @@ impl Observer {
     /// Begins with the current state of the cluster. If there are no kubelets, it removes pods that are being deleted.
     pub(crate) async fn start(pods: Api<Pod>, began: Instant, has_kubelets: bool) -> Result<Self> {
         let version = pods.list_metadata(&kube::api::ListParams::default()).await?.metadata.resource_version;
-        let version = version.context("the version of a list")?;
+        let version = version.context("a list has no version")?;
         let account = Arc::new(Mutex::new(Account::default()));
         let following = tokio::spawn(follow(pods, version, Arc::clone(&account), began, has_kubelets));
         Ok(Self { account, following })

@@ -35,7 +35,7 @@ pub struct AuditEntry {
 
 impl AuditEntry {
     pub(crate) fn read(line: &str) -> Result<Self> {
-        let entry: Value = serde_json::from_str(line).context("a line of the audit log")?;
+        let entry: Value = serde_json::from_str(line).context("cannot read a line of the audit log")?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = &entry["objectRef"];
         let parts = [text(&object["resource"]), text(&object["subresource"])];

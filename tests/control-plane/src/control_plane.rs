@@ -174,7 +174,7 @@ impl ControlPlane {
 
     /// All requests of the schedulers' users, if [`Options::audit`] is set. Watches are included once they have ended.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
-        let log = fs::read_to_string(self.dir.path().join("audit.log")).context("the audit log")?;
+        let log = fs::read_to_string(self.dir.path().join("audit.log")).context("cannot read the audit log")?;
         // The API server may still be writing the last line.
         let whole_lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
         whole_lines.lines().map(AuditEntry::read).collect()

@@ -104,7 +104,7 @@ impl Side {
     }
 
     pub(crate) async fn metrics(&self) -> Result<String> {
-        let scheduler = self.scheduler.as_ref().context("the scheduler runs")?;
+        let scheduler = self.scheduler.as_ref().context("the scheduler does not run")?;
         let answer = scheduler.client.request_text(http::Request::get("/metrics").body(Vec::new())?).await;
         answer.with_context(|| scheduler.process.last_lines(10))
     }

@@ -45,7 +45,7 @@ impl Bench {
         let told = self.ended(&["rbac", "--config", &config, "-o", "json"]).await?;
         ensure!(told.status.success(), "{}", told.err);
         let list: Value = serde_json::from_str(&told.out)?;
-        for object in list["items"].as_array().context("a list of objects")? {
+        for object in list["items"].as_array().context("the answer is not a list")? {
             let kind = object["kind"].as_str().unwrap_or_default();
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let collection = match kind {
@@ -185,7 +185,7 @@ impl Bench {
     }
 
     /// Waits until this number of pods is bound, and checks that the API server accepted no two bindings of one pod.
-    /// The answer to a scheduler that was killed meanwhile is not recorded.
+    /// The answer to a scheduler that was killed before the answer is not recorded.
     pub(crate) async fn all_bound_once(&self, n_pods: usize) -> Result<()> {
         until(&format!("{n_pods} bound pods"), async || {
             let pods = self.objects.list(PODS).await?;

@@ -10,7 +10,7 @@ use wit_parser::Resolve;
 pub(crate) fn component(items: &[&str], packages: &[&str], module: &str) -> Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit");
-    resolve.push_dir(contract).context("the contract")?;
+    resolve.push_dir(contract).context("cannot read the contract")?;
     encode(resolve, items, packages, module)
 }
 

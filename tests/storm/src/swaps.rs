@@ -186,7 +186,7 @@ impl Swaps {
                 &mut self.recovered
             }
             BinaryKind::Text | BinaryKind::CoreModule | BinaryKind::OtherWorld | BinaryKind::ImportsWasi => {
-                // A binary that faulted meanwhile because it was too slow may have been replaced by another.
+                // A slow binary may have faulted during the swap. Another binary may then have replaced it.
                 let same =
                     |plugin: &Value| plugin["digest"] == before["digest"] || plugin["faults"] != before["faults"];
                 let goes_on = |plugin: &Value| same(plugin) && is_serving(plugin);

@@ -18,7 +18,7 @@ fn example() -> PathBuf {
 
 /// The folder with `libberth.so`, which cargo puts beside the tests.
 fn library_folder() -> Result<PathBuf> {
-    Ok(env::current_exe()?.parent().context("the tests lie in a folder")?.to_owned())
+    Ok(env::current_exe()?.parent().context("the test program is in no folder")?.to_owned())
 }
 
 fn succeeded(mut command: Command) -> Result<String> {

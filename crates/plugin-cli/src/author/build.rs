@@ -159,7 +159,7 @@ fn write_named(dir: &Path, component: Vec<u8>) -> Result<PathBuf> {
     fs::create_dir_all(&build).with_context(|| format!("cannot create {}", build.display()))?;
     let name = project::name_in_manifest(&component)?;
     let file = build.join(format!("{name}.wasm"));
-    // A process that copies the file meanwhile gets either the whole new file or the whole old file.
+    // A process that copies the file during the build gets either the whole old file or the whole new file.
     let part = build.join(format!(".{name}.part"));
     fs::write(&part, component).with_context(|| format!("cannot write {}", part.display()))?;
     fs::rename(&part, &file).with_context(|| format!("cannot write {}", file.display()))?;

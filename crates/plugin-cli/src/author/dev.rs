@@ -139,7 +139,7 @@ struct Swapped {
 fn swap_in(dir: &Path, plugins_dir: &Path) -> Result<Swapped> {
     let component = build::component(dir)?;
     let loaded = project::load(&component)?;
-    let name = component.file_name().context("a component without a name")?;
+    let name = component.file_name().context("the component's file has no name")?;
     let (part, file) = (plugins_dir.join(".berth-plugin-dev"), plugins_dir.join(name));
     fs::write(&part, loaded.binary.bytes()).with_context(|| format!("cannot write {}", part.display()))?;
     fs::rename(&part, &file).with_context(|| format!("cannot write {}", file.display()))?;

@@ -25,7 +25,7 @@ pub(super) enum Known {
     /// The load failed for a reason that may have gone by the time `due`. The file is loaded again at that time, or
     /// when its fingerprint differs.
     Failed { fingerprint: Fingerprint, failures: Failures, due: Instant },
-    /// The file must be loaded, whatever it holds.
+    /// The file must be loaded, even if its content did not change.
     Forgotten,
 }
 

@@ -16,7 +16,7 @@ use super::{PluginInventory, factory_by};
 use crate::{limits::time_bounds, ready_binary::ReadyBinary};
 
 impl PluginInventory {
-    /// Builds the profiles of `settings`, which are kept up to date from here on.
+    /// Builds the profiles of `settings`. The inventory keeps these profiles up to date.
     ///
     /// # Errors
     /// A plugin refuses its arguments. Nothing has changed then.

@@ -2,7 +2,7 @@
 //! the supervisor, and preparations go to threads of their own.
 //!
 //! The thread never waits for the executor or the supervisor. Actions for which they have no room are kept until there
-//! is room, and no cycle starts meanwhile.
+//! is room. No cycle starts while actions are kept.
 
 use std::collections::VecDeque;
 

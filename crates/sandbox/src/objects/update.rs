@@ -73,8 +73,8 @@ pub(crate) fn update(
     }
 }
 
-/// Edits an object without the rules for requests. The edit is repeated if others write the object meanwhile. An edit
-/// that changes nothing writes nothing.
+/// Edits an object without the rules for requests. The edit is repeated if others write the object at the same time.
+/// An edit that changes nothing writes nothing.
 pub(crate) fn edit(collection: &Collection, key: &str, edit: impl Fn(&mut Value)) {
     while let Some(current) = collection.get(key) {
         let mut next = current.value.clone();

@@ -1,5 +1,5 @@
 //! Hostile clients of the endpoints: connections that send nothing, send it slowly, or never end, and tokens that
-//! belong to no user. Pods are bound and probes answered meanwhile.
+//! belong to no user. The scheduler still binds pods and answers probes.
 
 use std::{
     io::{Read as _, Write as _},

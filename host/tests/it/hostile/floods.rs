@@ -1,5 +1,5 @@
-//! Plugins and clients that make the scheduler keep or write much: thousands of effects, and lists of everything.
-//! Healthy pods are bound meanwhile, and what the scheduler keeps and logs stays small.
+//! Plugins and clients that make the scheduler keep or write much data: thousands of effects, and lists of all objects.
+//! The scheduler still binds healthy pods, and its memory and log stay small.
 
 use std::time::Duration;
 

@@ -17,8 +17,8 @@ type Pod = berth_scheduler_types.Pod
 type Status = berth_scheduler_types.Status
 type RejectedNodes = berth_scheduler_types.RejectedNodes
 
-// A change of one node to try. `minus` and `plus` index into the pods that dry runs of the cycle have named. Both are
-// empty for a plugin that follows neither pods nor a column that they change.
+// A change of one node for a dry run. `minus` and `plus` are indices of the pods that dry runs of the cycle have named.
+// Both are empty for a plugin that follows neither pods nor a column that pods change.
 type DryRunCase struct {
 	Node  uint32
 	Minus []uint32

@@ -33,12 +33,12 @@ type Removal struct {
 	Pods []uint32
 }
 
-// A node on which the pod fits once these pods are gone.
+// A node on which the pod fits after the eviction of the victims.
 type Preemption struct {
 	Node uint32
-	// The most important first.
+	// The pods to evict, the most important pod first.
 	Victims []uint32
-	// How many of the evictions violate a disruption budget.
+	// The number of evictions that violate a disruption budget.
 	Violations int64
 }
 

@@ -20,7 +20,7 @@ const (
 	Column_Unschedulable uint8 = 1
 	// All of `metadata.labels`.
 	Column_Labels uint8 = 2
-	// One label only, by key. Cheaper than all of them.
+	// One label, by key. It costs less than all labels.
 	Column_Label uint8 = 3
 	// `spec.taints`, as ids of taint sets.
 	Column_Taints uint8 = 4
@@ -28,7 +28,7 @@ const (
 	Column_Allocatable uint8 = 5
 	// Sums of the requests of the pods on the node.
 	Column_Requested uint8 = 6
-	// The same for cpu and memory, with defaults for containers that request none.
+	// Sums of the requests of cpu and memory. A container without a request counts with a default.
 	Column_NonZeroRequested uint8 = 7
 	// Number of pods on the node.
 	Column_PodCount uint8 = 8
@@ -42,7 +42,7 @@ const (
 	Column_Annotation uint8 = 12
 )
 
-// A column of the node table that the scheduler is to keep in step in this plugin.
+// A column of the node table that the scheduler keeps up to date in this plugin.
 type Column struct {
 	tag   uint8
 	value any
@@ -106,7 +106,7 @@ func MakeColumnAnnotation(value string) Column {
 	return Column{Column_Annotation, value}
 }
 
-// A kind of object that the plugin wants to see whole.
+// A kind of which the plugin reads the whole objects.
 type ObjectKind struct {
 	// `v1`, `scheduling.example.com/v1alpha1`.
 	ApiVersion string
@@ -114,18 +114,18 @@ type ObjectKind struct {
 }
 
 type Manifest struct {
-	// The name that profiles use, `NodeAffinity` say. It should equal the file's name without `.wasm`.
+	// The plugin's name in profiles, such as `NodeAffinity`. It must equal the file's name without `.wasm`.
 	Name string
-	// For people. What identifies a plugin is the digest of its bytes.
+	// The version is shown to users. The digest of its bytes identifies a plugin.
 	Version string
-	// The parts of the node table that `sync` keeps in step. Pods and objects need no column.
+	// The parts of the node table that `sync` keeps up to date. Pods and objects need no column.
 	Columns []Column
-	// Pods on nodes, assumed ones included, each once when it comes or changes.
+	// Requests the pods on nodes, including assumed pods. Each pod is sent once when it comes or changes.
 	Pods bool
-	// Pods come with their whole JSON. Costs a copy of it for each cycle.
+	// Requests the whole JSON of pending pods. It costs a copy of the JSON for each cycle.
 	PodJson bool
-	// Other objects to keep in step, whole. The operator must grant each kind.
+	// The kinds of which the plugin reads the whole objects. The operator must grant each kind.
 	Objects []ObjectKind
-	// Which events may make a pod schedulable that this plugin rejected. None: any event may.
+	// The events that may make a pod schedulable after this plugin rejected it. None stands for any event.
 	EventsToRegister witTypes.Option[[]berth_scheduler_types.ClusterEvent]
 }

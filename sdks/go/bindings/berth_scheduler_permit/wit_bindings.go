@@ -17,7 +17,7 @@ type Effect = berth_scheduler_types.Effect
 
 const (
 	Verdict_Allow uint8 = 0
-	// Hold the pod for at most this many milliseconds (15 minutes at most), then reject it.
+	// Hold the pod for at most this number of milliseconds, and for at most 15 minutes; then reject the pod.
 	Verdict_Wait uint8 = 1
 	Verdict_Deny uint8 = 2
 )

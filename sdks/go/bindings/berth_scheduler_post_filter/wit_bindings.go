@@ -19,20 +19,20 @@ type RejectedNodes = berth_scheduler_types.RejectedNodes
 type Pod = berth_scheduler_types.Pod
 
 type Failure struct {
-	// Why nodes did not pass.
+	// The reasons why nodes did not pass.
 	Rejections []berth_scheduler_types.RejectedNodes
-	// The status of nodes that stand in no rejection, when PreFilter turned the pod or those nodes down.
+	// The status of all other nodes, if PreFilter rejected them or the pod.
 	Absent witTypes.Option[berth_scheduler_types.Status]
-	// Pods that hold a nomination, of any priority, with the node that each is nominated to.
+	// The pods of any priority that are nominated to nodes, with these nodes.
 	Nominated []witTypes.Tuple2[uint32, berth_scheduler_types.Pod]
 }
 
 const (
-	// Leave `nominatedNodeName` as it is.
+	// Do not change `nominatedNodeName`.
 	Nomination_Keep uint8 = 0
-	// Clear it.
+	// Clear `nominatedNodeName`.
 	Nomination_Clear uint8 = 1
-	// Set it to this node.
+	// Set `nominatedNodeName` to this node.
 	Nomination_Node uint8 = 2
 )
 
@@ -63,7 +63,7 @@ func MakeNominationNode(value uint32) Nomination {
 }
 
 type Outcome struct {
-	// Success ends the phase; `unschedulable` passes on to the next plugin.
+	// After success, no further PostFilter plugin is called. After `unschedulable`, the next plugin is called.
 	Status     berth_scheduler_types.Status
 	Nomination Nomination
 	Effects    []berth_scheduler_types.Effect

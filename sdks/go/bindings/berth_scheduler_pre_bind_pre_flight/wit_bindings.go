@@ -15,6 +15,6 @@ type Row = uint32
 type Status = berth_scheduler_types.Status
 
 type PreFlight struct {
-	// `pre-bind` may run side by side with that of the plugins next to it, if they allow it too.
+	// `pre-bind` may run in parallel with the `pre-bind` of the plugins next to this one, if these allow it too.
 	AllowParallel bool
 }

@@ -23,7 +23,7 @@ const (
 
 type Hint = uint8
 
-// Each record holds an object before and after the event; none where it does not exist.
+// Each record has an object before and after the event. A version that does not exist is none.
 type PodChange struct {
 	Old witTypes.Option[berth_scheduler_types.Pod]
 	New witTypes.Option[berth_scheduler_types.Pod]
@@ -34,7 +34,7 @@ type NodeChange struct {
 	New witTypes.Option[berth_scheduler_types.Node]
 }
 
-// JSON.
+// The objects are JSON.
 type ObjectChange struct {
 	Object berth_scheduler_types.ObjectRef
 	Old    witTypes.Option[[]uint8]
@@ -50,7 +50,7 @@ const (
 	EventSubject_Hidden uint8 = 3
 )
 
-// To what the event happened.
+// The object of the event.
 type EventSubject struct {
 	tag   uint8
 	value any

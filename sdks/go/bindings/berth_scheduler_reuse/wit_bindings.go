@@ -11,26 +11,27 @@ import ()
 type CycleId = uint64
 
 const (
-	// Answers follow from anything in the cluster, or from which pod it is: the plugin is asked about each pod.
+	// The answers may depend on any data in the cluster and on the names of the pod. The plugin is asked about each pod.
 	Reach_Cluster uint8 = 0
-	// Verdicts and scores follow from the pod without its names, from the node's own row, and from what this number
-	// stands for; what `pre-filter`, `pre-score` and `bind` say follows from the pod and the number alone. If the plugin
-	// normalises, a node's score follows from its raw score and from the lowest and the highest one. The plugin may be
-	// asked about any nodes, in any order.
+	// Verdicts and scores depend only on the pod without its names, on the node's own columns, and on the data that this
+	// number stands for. The answers of `pre-filter`, `pre-score` and `bind` depend only on the pod and the number. If the
+	// plugin normalizes, the normalized score of a node depends only on its raw score and on the lowest and the highest raw
+	// score. The plugin may be asked about any nodes, in any order.
 	//
-	// Pods that are alike may share the cycle of the first one, with other pods between them: it stays open, and `begin`,
-	// `pre-filter`, `pre-score` and `bind` come once. So what these work out is kept under the cycle's number, nothing is kept
-	// that follows from the pods on nodes, and the effects of `bind` do not name the pod. Plugins with post-filter, reserve,
-	// permit, pre-bind-pre-flight, pre-bind or post-bind have a cycle for each pod.
+	// Pods that are alike may share the cycle of the first pod, with other pods between them. The cycle stays open, and
+	// `begin`, `pre-filter`, `pre-score` and `bind` are called once. Therefore the plugin must keep the results of these
+	// calls by the cycle's number, must not keep data there that depends on the pods on nodes, and must not name the pod in
+	// the effects of `bind`. Plugins with post-filter, reserve, permit, pre-bind-pre-flight, pre-bind or post-bind have a
+	// cycle for each pod.
 	Reach_Row uint8 = 1
-	// The plugin has nothing to do with pods like this one, whatever the cluster holds: it lets them into the queue and
-	// onto every node, scores nodes 0, reserves, holds and prepares nothing. It is not asked about them.
+	// The plugin has nothing to do for pods like this one, with any data in the cluster: they may enter the queue, every
+	// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is not asked about them.
 	Reach_Nothing uint8 = 2
-	// The same, and pods like it that are on nodes make no difference to any of its answers, now and as long as the instance
-	// lives: `pods-placed` may leave them out.
+	// `nothing` for pods that change no answer when they are on nodes either, as long as the instance exists:
+	// `pods-placed` may lack them.
 	Reach_NothingAnywhere uint8 = 3
-	// As `nothing`, until a pod comes to a node, or is nominated to one, with which the plugin may have something to do: one
-	// about whose like it has not given one of these three answers. Then the plugin is asked again.
+	// `nothing` until a pod is placed on a node or nominated to a node, and `reach-of` has returned none of these three
+	// answers for such a pod. Then the plugin is asked again.
 	Reach_NothingYet uint8 = 4
 )
 

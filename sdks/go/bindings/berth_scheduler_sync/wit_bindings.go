@@ -18,7 +18,8 @@ type Pod = berth_scheduler_types.Pod
 type Taint = berth_scheduler_types.Taint
 type HostPort = berth_scheduler_types.HostPort
 
-// Lists of several rows end to end: row `i` holds the items from `ends[i - 1]` (0 for the first) up to `ends[i]`.
+// The lists of several rows, one after the other: row `i` has the items from `ends[i - 1]` (0 for the first) up to
+// `ends[i]`.
 type SymbolLists struct {
 	Ends  []uint32
 	Items []uint32
@@ -34,7 +35,7 @@ type PortLists struct {
 	Items []berth_scheduler_types.HostPort
 }
 
-// `values` has one list a name, with one amount a row.
+// `values` has one list for each name, with one amount for each row.
 type ResourceColumns struct {
 	Names  []uint32
 	Values [][]int64
@@ -48,11 +49,11 @@ type NonZeroColumns struct {
 const (
 	ColumnData_Name          uint8 = 0
 	ColumnData_Unschedulable uint8 = 1
-	// Key and value; all labels, or those that the manifest named.
+	// Key and value of all labels, or of the labels that the manifest names.
 	ColumnData_Labels uint8 = 2
 	// Ids into the taint sets announced so far; 0 is the set without taints.
 	ColumnData_Taints uint8 = 3
-	// `pods` is among the names. A resource that is not named is 0 on these rows.
+	// One of the names is `pods`. A resource that is not named is 0 on these rows.
 	ColumnData_Allocatable uint8 = 4
 	// A resource that is not named is 0 on these rows.
 	ColumnData_Requested        uint8 = 5
@@ -62,7 +63,7 @@ const (
 	ColumnData_Images           uint8 = 8
 	ColumnData_HostPorts        uint8 = 9
 	ColumnData_DeclaredFeatures uint8 = 10
-	// Key and value, of the keys that the manifest named.
+	// Key and value of the annotations that the manifest names.
 	ColumnData_Annotations uint8 = 11
 )
 
@@ -207,7 +208,7 @@ type Object struct {
 	Kind       string
 	Namespace  string
 	Name       string
-	// The whole object; none when it is gone.
+	// The whole object; none for a deleted object.
 	Json witTypes.Option[[]uint8]
 }
 
@@ -219,22 +220,23 @@ type PlacedPod struct {
 
 type Delta struct {
 	Generation uint64
-	// Forget everything but the symbols first: this delta starts from nothing.
+	// The delta has all data. The plugin first deletes everything except the symbols.
 	Full bool
-	// Symbols with what they stand for from here on: new ones, and such as are given to another string. With an empty
-	// text a symbol stands for nothing until it is announced again; nothing in the replica holds it then.
+	// Symbols with their new texts: new symbols, and symbols that get another text. A symbol with an empty text stands
+	// for nothing until it is announced again, and nothing in the replica holds such a symbol.
 	Symbols   []witTypes.Tuple2[uint32, string]
 	TaintSets []witTypes.Tuple2[uint32, []berth_scheduler_types.Taint]
-	// Size in bytes by image name.
+	// The size of each image in bytes, by the image's name.
 	ImageSizes []witTypes.Tuple2[uint32, int64]
-	// Applied first: these rows are empty now.
+	// The rows that became empty. They are applied first.
 	Removed []uint32
-	// These rows hold nodes now; their columns follow.
+	// The rows that got nodes. Their columns are in `columns`.
 	Added   []uint32
 	Columns []ColumnChange
-	// These slots hold no pod any more. Applied before `removed`; a slot that is empty already stays so.
+	// The slots that became empty. They are applied before `removed`. A slot that is already empty stays empty.
 	PodsRemoved []uint32
-	// Applied after the columns. A pod whose record changed is removed and placed.
+	// The pods on nodes that are new or changed. They are applied after the columns. A changed pod is also in
+	// `pods-removed`.
 	PodsPlaced []PlacedPod
 	Objects    []Object
 }

@@ -17,11 +17,11 @@ type PodSlot = uint32
 type Resources = berth_scheduler_types.Resources
 type NonZero = berth_scheduler_types.NonZero
 
-// A pod that came to a node and is like another one there.
+// A pod that came to a node and is like another pod on a node.
 type AlikePod struct {
 	Slot uint32
 	Node uint32
-	// A pod that the replica holds: this one differs from it in nothing but what follows here.
+	// A pod in the replica. The new pod differs from it only in the fields below.
 	Like              uint32
 	Uid               string
 	Name              string
@@ -30,7 +30,7 @@ type AlikePod struct {
 	StartedAt         witTypes.Option[int64]
 }
 
-// What the pods on a node use: new values in those of these columns that the plugin asked for.
+// New values of the usage of the pods on a node, for the columns that the plugin requested.
 type Usage struct {
 	Node             uint32
 	Requested        witTypes.Option[berth_scheduler_types.Resources]

@@ -10,47 +10,48 @@ import (
 	witTypes "wit_component/abi"
 )
 
-// An interned string. The scheduler owns the table and announces each symbol in `sync.delta.symbols` before its
-// first use anywhere. It stands for its string as long as a node, a pod or an open cycle that the plugin was told of
-// holds it. 0 is an absent value and the empty string. Symbols 1 to 10 are the same in every table and are never
+// An interned string. The scheduler owns the table and announces each symbol in `sync.delta.symbols` before the symbol's
+// first use. A symbol stands for its string as long as a node, a pod or an open cycle that the plugin knows contains
+// it. 0 is an absent value and the empty string. Symbols 1 to 10 are the same in every table and are never
 // announced: cpu, memory, ephemeral-storage, pods, TCP, 0.0.0.0, kubernetes.io/hostname,
 // topology.kubernetes.io/zone, topology.kubernetes.io/region, node.kubernetes.io/unschedulable.
 type Sym = uint32
 
-// A node's slot in every table: stable while the node lives, reused only after it was announced as removed.
+// The number of a node's row in every table. It is stable while the node exists. It is reused only after the row was
+// announced as removed.
 type Row = uint32
 
-// A placed pod's slot: stable while the pod stays on its node unchanged, reused afterwards.
+// The number of a placed pod. It is stable while the pod stays on its node unchanged. It is reused later.
 type PodSlot = uint32
 
-// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is row `i`. Missing words are zero.
+// A set of nodes as a bitmap. Bit `i % 64` of word `i / 64` stands for row `i`. Missing words are zero.
 type Rows = []uint64
 
-// One scheduling attempt of one pod. A plugin keeps what it works out for an attempt under this key.
+// The number of a scheduling attempt of one pod. A plugin keeps its data for the attempt by this number.
 type CycleId = uint64
 
 const (
 	Code_Success uint8 = 0
-	// Something broke: the attempt ends and is retried after a backoff.
+	// The attempt fails with an error and is repeated after a backoff.
 	Code_Error uint8 = 1
-	// Rejected; evicting pods may help.
+	// The pod or the node is rejected. The eviction of pods may help.
 	Code_Unschedulable uint8 = 2
-	// Rejected; evicting pods cannot help.
+	// The pod or the node is rejected. The eviction of pods cannot help.
 	Code_UnschedulableAndUnresolvable uint8 = 3
-	// Permit only: hold the pod.
+	// Permit holds the pod.
 	Code_Wait uint8 = 4
-	// PreFilter, PreScore and Bind only: nothing to say about this pod.
+	// The plugin has nothing to do for this pod. Only PreFilter, PreScore, PreBindPreFlight, PreBind and Bind return it.
 	Code_Skip uint8 = 5
-	// Rejected until something outside the scheduler happens; that event skips the pod's backoff.
+	// The pod is rejected until an event outside the scheduler. After that event, the pod skips its backoff.
 	Code_Pending uint8 = 6
 )
 
-// What a plugin says, as in kube-scheduler.
+// The code of a plugin's answer, as in kube-scheduler.
 type Code = uint8
 
 type Status struct {
 	Code Code
-	// What users read in events and conditions, `Insufficient cpu` say.
+	// The reasons for users in events and conditions, such as `Insufficient cpu`.
 	Reasons []string
 }
 
@@ -71,11 +72,11 @@ type Taint struct {
 const (
 	TolerationOperator_Equal  uint8 = 0
 	TolerationOperator_Exists uint8 = 1
-	// An unknown operator, which never matches. So are `lt` and `gt` while their gate is off.
+	// An unknown operator, which never matches. `lt` and `gt` are unknown while their feature gate is off.
 	TolerationOperator_Never uint8 = 2
-	// The taint's value, an integer, must be lower (KEP-5471).
+	// The taint's value is an integer, and must be lower than the toleration's value (KEP-5471).
 	TolerationOperator_Lt uint8 = 3
-	// The taint's value, an integer, must be higher.
+	// The taint's value is an integer, and must be higher than the toleration's value.
 	TolerationOperator_Gt uint8 = 4
 )
 
@@ -99,7 +100,7 @@ const (
 	Operator_Lt           uint8 = 5
 )
 
-// Label selectors know no `gt` and `lt`.
+// The operator of a requirement. Label selectors have no `gt` and `lt`.
 type Operator = uint8
 
 type Requirement struct {
@@ -110,11 +111,11 @@ type Requirement struct {
 
 // A node selector term: all requirements must hold.
 type NodeTerm struct {
-	// On labels.
+	// The requirements on labels.
 	Labels []Requirement
-	// On `metadata.name`, with one value.
+	// The requirements on `metadata.name`, with one value each.
 	Fields []Requirement
-	// Why the term does not parse, a line each; it then matches nothing.
+	// The reasons why the term does not parse, one line for each. The term then matches nothing.
 	Error witTypes.Option[string]
 }
 
@@ -130,12 +131,11 @@ type NodeRules struct {
 	Preferred witTypes.Option[[]WeightedNodeTerm]
 }
 
-// A label selector: all requirements must hold. Where one is optional, its absence matches nothing; without
-// requirements it matches everything. Requirements are sorted and free of repetitions, so equal selectors compare
-// equal.
+// A label selector: all requirements must hold. An absent optional selector matches nothing. A selector without
+// requirements matches everything. Requirements are sorted and have no duplicates, so equal selectors compare equal.
 type LabelSelector struct {
 	Requirements []Requirement
-	// Why the selector does not parse; it then matches nothing.
+	// The reason why the selector does not parse. The selector then matches nothing.
 	Error witTypes.Option[string]
 }
 
@@ -153,10 +153,10 @@ type SpreadConstraint struct {
 	HonorNodeTaints bool
 }
 
-// An inter-pod affinity term. The pod's own namespace stands in `namespaces` if the term names none.
+// An inter-pod affinity term. `namespaces` has the pod's own namespace if the term names no namespace.
 type PodTerm struct {
 	Namespaces []uint32
-	// On the labels of namespaces.
+	// A selector on the labels of namespaces.
 	NamespaceSelector witTypes.Option[LabelSelector]
 	Selector          witTypes.Option[LabelSelector]
 	TopologyKey       uint32
@@ -190,7 +190,7 @@ type RbdImage struct {
 const (
 	// `persistentVolumeClaim.claimName`.
 	VolumeSource_Claim uint8 = 0
-	// A generic ephemeral volume: its claim is called `<pod>-<volume>`.
+	// A generic ephemeral volume. The name of its claim is `<pod>-<volume>`.
 	VolumeSource_Ephemeral uint8 = 1
 	// `pdName`.
 	VolumeSource_GcePersistentDisk uint8 = 2
@@ -199,13 +199,13 @@ const (
 	// `iqn`.
 	VolumeSource_Iscsi uint8 = 4
 	VolumeSource_Rbd   uint8 = 5
-	// An inline CSI volume, by driver.
+	// The driver of an inline CSI volume.
 	VolumeSource_Csi uint8 = 6
-	// Another in-tree type that a CSI driver took over: the field's name and what names the volume there.
+	// Another in-tree type that a CSI driver replaced: the field's name, and the name of the volume in that field.
 	VolumeSource_InTree uint8 = 7
 )
 
-// By what scheduling looks at; other volumes (`emptyDir`, `configMap`, ...) are left out.
+// The source of a volume that matters for scheduling. Other volumes (`emptyDir`, `configMap`, ...) are left out.
 type VolumeSource struct {
 	tag   uint8
 	value any
@@ -296,9 +296,9 @@ type Volume struct {
 
 const (
 	ClaimName_Known uint8 = 0
-	// Not generated yet.
+	// The claim is not generated yet.
 	ClaimName_Pending uint8 = 1
-	// The pod's status says that it needs none.
+	// The pod's status says that the pod needs no claim.
 	ClaimName_NotNeeded uint8 = 2
 )
 
@@ -332,13 +332,13 @@ func MakeClaimNameNotNeeded() ClaimName {
 type PodClaim struct {
 	// The name within the pod.
 	Name string
-	// Made from a template for this pod; the claim must then be owned by it.
+	// The claim is made from a template for this pod. The pod must then own the claim.
 	FromTemplate bool
 	Claim        ClaimName
 }
 
 const (
-	// Ends before the others start.
+	// An init container, which ends before the other containers start.
 	ContainerKind_Init uint8 = 0
 	// An init container with `restartPolicy: Always`.
 	ContainerKind_Sidecar uint8 = 1
@@ -368,28 +368,28 @@ type Owner struct {
 }
 
 type HostPort struct {
-	// `0.0.0.0` stands for every address.
+	// The address 0.0.0.0 stands for all addresses.
 	Address  uint32
 	Protocol uint32
 	Port     int32
 }
 
-// Amounts: milli-CPU, bytes, units.
+// The amount of each resource: milli-CPU, bytes or units.
 type Resources struct {
 	MilliCpu         int64
 	Memory           int64
 	EphemeralStorage int64
-	// Extended resources, hugepages and the like, in the order of their names.
+	// Extended resources, hugepages and other resources, in the order of their names.
 	Scalars []witTypes.Tuple2[uint32, int64]
 }
 
-// CPU and memory with 100m and 200 MiB for each container that requests none.
+// CPU and memory. A container without a request counts with 100m and 200 MiB.
 type NonZero struct {
 	MilliCpu int64
 	Memory   int64
 }
 
-// A pod, pending or placed.
+// A pending pod or a pod on a node.
 type Pod struct {
 	Uid           string
 	Namespace     uint32
@@ -403,7 +403,7 @@ type Pod struct {
 	NominatedNodeName uint32
 	// `metadata.deletionTimestamp` is set.
 	Terminating bool
-	// Names, since pods are asked about in PreEnqueue before any symbol is announced.
+	// The names are strings, because PreEnqueue is called for a pod before its symbols are announced.
 	SchedulingGates []string
 	// The owner reference with `controller: true`.
 	Owner witTypes.Option[Owner]
@@ -411,7 +411,7 @@ type Pod struct {
 	StartedAt witTypes.Option[int64]
 	// `spec.preemptionPolicy: Never`.
 	NeverPreempts bool
-	// Being evicted by a scheduler: condition `DisruptionTarget` with reason `PreemptionByScheduler`.
+	// A scheduler is evicting the pod: it has the condition `DisruptionTarget` with reason `PreemptionByScheduler`.
 	Preempted      bool
 	NodeRules      NodeRules
 	Affinity       PodAffinity
@@ -420,44 +420,44 @@ type Pod struct {
 	HostPorts      []HostPort
 	Volumes        []Volume
 	ResourceClaims []PodClaim
-	// Container by container.
+	// The requests of extended resources, in the order of the containers.
 	ExtendedRequests []ExtendedRequest
 	// `status.extendedResourceClaimStatus.resourceClaimName`.
 	ExtendedClaim witTypes.Option[string]
 	// Normalised image names of init containers, containers and image volumes.
 	Images []uint32
-	// Init and regular containers; image volumes as well where the scheduler decides as Kubernetes 1.37.
+	// The number of init and regular containers. With the decisions of Kubernetes 1.37, image volumes count too.
 	Containers uint32
-	// Node features without which the pod cannot run.
+	// The node features that the pod needs.
 	RequiredFeatures []uint32
-	// What the pod asks for, by its spec: containers, init containers, sidecars, overhead, pod-level resources.
+	// The pod's requests in its spec: containers, init containers, sidecars, overhead, pod-level resources.
 	Requests Resources
-	// What the usage of its node grows by: an in-place resize under way counts.
+	// The amounts that the pod adds to the usage of its node, including an in-place resize that is in progress.
 	PlacedRequests Resources
 	PlacedNonZero  NonZero
-	// Container sums with defaults for cpu and memory: what NodeResourcesFit scores.
+	// The sums of containers with defaults for cpu and memory. NodeResourcesFit scores them.
 	ScoringRequests Resources
-	// Sums without defaults, pod-level resources included: what NodeResourcesBalancedAllocation scores.
+	// The sums without defaults, including pod-level resources. NodeResourcesBalancedAllocation scores them.
 	BalancedRequests Resources
-	// The whole object as JSON, while the pod is pending and if the manifest's `pod-json` asked for it.
+	// The whole pending pod as JSON, if the manifest requests `pod-json`.
 	Json witTypes.Option[[]uint8]
 }
 
-// A node by itself, as queueing hints see it. The nodes of the cluster come as columns, through `sync`.
+// A node before or after an event, for `queueing-hint`. The nodes of the cluster come as columns, with `sync`.
 type Node struct {
 	Name          uint32
 	Unschedulable bool
 	// Sorted by key.
 	Labels []witTypes.Tuple2[uint32, uint32]
 	Taints []Taint
-	// Without `pods`.
+	// The amounts of all resources except `pods`.
 	Allocatable Resources
 	// `status.allocatable.pods`.
 	AllowedPods      int64
 	DeclaredFeatures []uint32
 }
 
-// Nodes with one status.
+// The nodes with one status.
 type RejectedNodes struct {
 	Status Status
 	Nodes  []uint64
@@ -479,7 +479,7 @@ const (
 	Actions_UpdatePodGeneratedResourceClaim    uint16 = 1 << 12
 )
 
-// What happened to an object, in the terms of kube-scheduler's queueing hints.
+// The changes of an object, with the names of kube-scheduler's `ActionType`.
 type Actions = uint16
 
 // `resource` is `Pod`, `Node`, `PersistentVolumeClaim`, ..., `<plural>.<version>.<group>`, or `*`.
@@ -489,7 +489,7 @@ type ClusterEvent struct {
 }
 
 type ObjectRef struct {
-	// `v1/PersistentVolumeClaim`, `scheduling.example.com/v1/PodGroup`.
+	// The kind with its version, such as `v1/PersistentVolumeClaim` or `scheduling.example.com/v1/PodGroup`.
 	Kind string
 	// Empty for kinds without namespaces.
 	Namespace string
@@ -508,71 +508,72 @@ type Eviction struct {
 }
 
 type NewObject struct {
-	// As in `object-ref`.
+	// The kind with its version, as in `object-ref`.
 	Kind      string
 	Namespace string
-	// JSON.
+	// The object as JSON.
 	Body []uint8
 }
 
 type Patch struct {
 	Object ObjectRef
-	// `status`, say.
+	// The name of a subresource, such as `status`.
 	Subresource witTypes.Option[string]
-	// JSON merge patch (RFC 7396).
+	// A JSON merge patch (RFC 7396).
 	Body []uint8
 }
 
 type Event struct {
-	// `Warning` instead of `Normal`.
+	// The event has the type `Warning` instead of `Normal`.
 	Warning bool
 	Reason  string
 	Action  string
 	Note    string
 }
 
-// The last of an answer's effects. `permit` or `pre-bind`, once the effects before this one have succeeded, is called again
-// for this cycle each time that one of the objects has changed, until it answers without a wait. The replica is in step at
-// each call.
+// A wait for changes of objects. It must be the last effect. After the other effects have succeeded, `permit` or
+// `pre-bind` is called again for this cycle after each change of one of the objects, until it answers without a wait. The
+// replica is up to date at each call.
 //
-// The pod of the cycle itself may be among the objects, as `v1/Pod`; it takes no `objects` in the manifest. `begin` comes
-// again with the pod as it is by then, right before the call. Other kinds are those that the manifest's `objects` name.
+// The objects may include the pod of the cycle, with the kind `v1/Pod`, even if the manifest's `objects` do not name this
+// kind. `begin` is then called with the changed pod right before the call. The manifest's `objects` must name other kinds.
 type Wait struct {
 	Objects []ObjectRef
-	// From the first wait of the attempt on. `permit`'s verdict has a time as well: what ends first counts.
+	// The time counts from the first wait of the attempt. The verdict of `permit` also has a time: the shorter time counts.
 	TimeoutMs uint64
-	// What the pod is told when the time is out. Empty at Permit: as kube-scheduler words it.
+	// The message for the pod after the timeout. An empty message at Permit stands for kube-scheduler's message.
 	TimeoutMessage string
 }
 
 const (
-	// Bind the pod of this cycle to the node chosen for it.
+	// Binds the pod of this cycle to the node chosen for it.
 	Effect_Bind uint8 = 0
-	// Apply a JSON merge patch to an object. A `metadata.resourceVersion` in it makes the patch fail when the object
-	// has changed since.
+	// Applies a JSON merge patch to an object. If the patch contains a `metadata.resourceVersion`, it fails if the object
+	// has changed since that version.
 	Effect_Patch uint8 = 1
-	// Create an object.
+	// Creates an object.
 	Effect_Create uint8 = 2
-	// Delete an object.
+	// Deletes an object.
 	Effect_Delete uint8 = 3
-	// Make room: mark a pod as `DisruptionTarget` with this message, delete it, and say so in an event.
+	// Evicts a pod from its node: marks it as `DisruptionTarget` with this message, deletes it, and writes an event.
 	Effect_Evict uint8 = 4
-	// Let a pod that waits on Permit go on.
+	// Allows a pod that waits at Permit to continue: the pod's uid.
 	Effect_Allow uint8 = 5
-	// Turn down a pod that waits on Permit: its uid and the reason.
+	// Rejects a pod that waits at Permit: the pod's uid and the reason.
 	Effect_Reject uint8 = 6
-	// Move these pods, by uid, to activeQ.
+	// Moves pods to activeQ: their uids.
 	Effect_Activate uint8 = 7
-	// Set a pod's `nominatedNodeName`, or clear it with none: its uid and the node's name.
+	// Sets or clears a pod's `nominatedNodeName`: the pod's uid, and the node's name or none.
 	Effect_Nominate uint8 = 8
-	// Write a Kubernetes event about the pod of this cycle.
+	// Writes a Kubernetes event about the pod of this cycle.
 	Effect_Event uint8 = 9
-	// Permit and PreBind: ask again when an object has changed. At Permit only beside the verdict `wait`.
+	// Waits until an object changes; then `permit` or `pre-bind` is called again. `permit` may return it only together with
+	// the verdict `wait`.
 	Effect_Wait uint8 = 10
 )
 
-// Something that a plugin wants done. The scheduler checks it against what the operator granted to the plugin, does
-// it, and reports the outcome as events; what was not granted is refused, logged and counted.
+// An action that a plugin asks the scheduler to carry out. The scheduler checks the effect against the plugin's grants,
+// carries it out, and reports the result as events. An effect without a grant is refused, logged and counted.
 type Effect struct {
 	tag   uint8
 	value any

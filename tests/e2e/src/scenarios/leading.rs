@@ -51,7 +51,7 @@ pub(super) async fn leader_crash(bench: &Bench) -> Result<()> {
         let leading = replicas
             .iter()
             .position(|replica| replica.endpoints.get("/metrics").is_ok_and(|page| page.contains(LEADING)));
-        let leader = replicas.swap_remove(leading.context("a leader")?);
+        let leader = replicas.swap_remove(leading.context("there is no leader")?);
         let creating = bench.create_all(small_pods(round * 100..round * 100 + 100));
         let killing = async {
             until_some_are_bound(bench, round * 100 + 20).await?;
@@ -77,7 +77,7 @@ pub(super) async fn leader_stop(bench: &Bench) -> Result<()> {
     leader.process.terminate()?;
     let ended = leader.process.ended(Duration::from_secs(10)).await?;
     ensure!(ended.status.success() && ended.err.contains("the lease is released"), "{}", ended.err);
-    let next = replicas.first().context("the other replica")?;
+    let next = replicas.first().context("there is no other replica")?;
     next.endpoints.until("/metrics", |page| page.contains(LEADING)).await?;
     ensure!(told.elapsed() < Duration::from_secs(3), "the lease would have run out by then: {:?}", told.elapsed());
     bench.create_all(small_pods(1..2)).await?;

@@ -30,7 +30,7 @@ pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
     };
     let file = plugins.join("NodeAffinity.wasm");
     let component = berth_components::COMPONENTS.iter().find(|component| component.name == "NodeAffinity");
-    std::fs::write(&file, component.context("the component is built in")?.bytes())?;
+    std::fs::write(&file, component.context("the component is not built in")?.bytes())?;
     until("the component serves", true).await?;
     bench.create(&pod("by-component", "100m", json!({"nodeSelector": {"disk": "ssd"}}))).await?;
     ensure!(bench.node_of("by-component").await? == "b", "the component filters");

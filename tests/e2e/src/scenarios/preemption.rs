@@ -59,7 +59,7 @@ pub(super) async fn preemption(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A victim that ends slowly delays the preemptor, which is nominated meanwhile.
+/// A victim that ends slowly delays the preemptor. The preemptor is nominated until the victim has ended.
 pub(super) async fn nomination_waits_for_the_victim(bench: &Bench) -> Result<()> {
     class(bench, "high", 1000).await?;
     bench.nodes(&[node("a", json!({}))]).await?;
