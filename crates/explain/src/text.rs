@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport},
+    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PodRejected},
     cause::Cause,
     explanation::Explanation,
     nearest::NearNode,
@@ -27,10 +27,10 @@ impl Explanation {
         match self.reason {
             Cause::Bound => format!("it is on node {}", self.node()),
             Cause::Binding => format!("it is assigned to node {}, but not bound yet", self.node()),
-            Cause::Misconfigured => {
-                let rejected = analysis.and_then(|analysis| analysis.pod_rejected.as_ref());
-                rejected.map_or_else(String::new, |rejected| format!("no node can take it: {}", rejected.message))
-            }
+            Cause::Misconfigured => self.pod_rejected(|it| format!("no node can take it: {}", it.message)),
+            Cause::Rejected => self.pod_rejected(|it| {
+                format!("it is rejected for every node by {}: {}", it.plugins.join(", "), it.message)
+            }),
             Cause::LargerThanAnyNode => analysis.map_or_else(String::new, too_large),
             Cause::Held => {
                 let holders = self.subject.holders.iter();
@@ -73,6 +73,12 @@ impl Explanation {
             }
             Cause::Unknown => "the reason is unknown".to_owned(),
         }
+    }
+
+    /// A sentence about the rejection of the pod at PreFilter.
+    fn pod_rejected(&self, sentence: impl Fn(&PodRejected) -> String) -> String {
+        let rejected = self.analysis.as_ref().and_then(|analysis| analysis.pod_rejected.as_ref());
+        rejected.map_or_else(String::new, sentence)
     }
 
     /// Names the plugin that rejected the pod, and the node that the pod did not reach.

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, Question, Rejected,
-    Sampled, State, Subject, analyze,
+    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, PodRejected, Question,
+    Rejected, Sampled, State, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -152,6 +152,27 @@ fn the_first_cause_that_holds_is_the_reason() {
     assert_eq!(gated.message, "it is held back by SchedulingGates at PreEnqueue");
     let nothing_known = Explanation::new(subject(), None, None);
     assert_eq!(nothing_known.reason, Cause::Unknown, "that is an answer as well");
+}
+
+/// A plugin of the user rejects pods for reasons that may pass, so its rejection says nothing bad of the pod.
+#[test]
+fn a_full_quota_is_no_misconfiguration() {
+    let rejected = |plugin: &str, code: &str, message: &str| {
+        let rejected =
+            PodRejected { plugins: vec![plugin.to_owned()], code: code.to_owned(), message: message.to_owned() };
+        let analysis = Analysis { nodes: 3, pod_rejected: Some(rejected), ..Analysis::default() };
+        Explanation::new(subject(), None, Some(analysis))
+    };
+    let full = "team red has 4 of 4 pods";
+    for code in ["Unschedulable", "UnschedulableAndUnresolvable"] {
+        let explanation = rejected("TeamQuota", code, full);
+        assert_eq!(explanation.reason, Cause::Rejected, "{code}");
+        assert_eq!(explanation.message, format!("it is rejected for every node by TeamQuota: {full}"));
+    }
+    let missing = "persistentvolumeclaim \"data\" not found";
+    let explanation = rejected("VolumeBinding", "UnschedulableAndUnresolvable", missing);
+    assert_eq!(explanation.reason, Cause::Misconfigured);
+    assert_eq!(explanation.message, format!("no node can take it: {missing}"));
 }
 
 #[test]
