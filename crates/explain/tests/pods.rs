@@ -103,6 +103,25 @@ fn the_nearest_node_comes_first_and_says_what_it_lacks() {
     assert_eq!(explanation.reason, Cause::Fragmented, "{text}");
 }
 
+/// PreFilter of NodeAffinity names the nodes of the pod's `matchFields`. Here these are all nodes.
+#[test]
+fn a_plugin_that_leaves_no_node_out_is_not_reported() {
+    let field = |node: &str| {
+        let expression = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        json!({"matchFields": [expression]})
+    };
+    let terms = ["small-1", "small-2", "gpu", "gpu-small"].map(field);
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": terms}}});
+    let web = pod("web").request("cpu", "1800m").spec("affinity", affinity).build();
+    let explanation = explained(&mut mixed(), &web);
+    let reports = &explanation.analysis.as_ref().expect("it was worked out").plugins;
+    let plugins: Vec<&str> = reports.iter().map(|report| report.plugin.as_str()).collect();
+    assert_eq!(plugins, ["TaintToleration", "NodeResourcesFit"]);
+    let text = explanation.text();
+    assert!(!text.contains(" 0 refused by") && !text.contains("didn't satisfy plugin(s)"), "{text}");
+}
+
 /// A change is suggested only if the pod then fits. If none helps alone, all together may.
 #[test]
 fn changes_that_help_are_suggested() {
