@@ -118,6 +118,7 @@ impl Explanation {
         writeln!(out, "Reason: {:?} (as of {}, {age} ago)", self.reason, self.as_of)?;
         self.write_state(out)?;
         if let Some(decision) = &self.decision {
+            self.write_later_attempts(out, decision.attempt)?;
             write_decision(out, decision, self.decided_milliseconds_ago.unwrap_or(0))?;
         }
         if let Some(analysis) = &self.analysis {
@@ -127,6 +128,18 @@ impl Explanation {
             writeln!(out, "\nNote: {note}")?;
         }
         Ok(())
+    }
+
+    /// Names the attempts after the one of the decision. They have no decision, because they ended before the scheduler
+    /// looked for a node: for example, pods of this owner are held back after faults.
+    fn write_later_attempts(&self, out: &mut String, decided: u32) -> fmt::Result {
+        let (State::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
+        let ended = "ended before the scheduler looked for a node";
+        match last.saturating_sub(decided) {
+            0 => Ok(()),
+            1 => writeln!(out, "\nAttempt {last} {ended}"),
+            _ => writeln!(out, "\nAttempts {} to {last} {ended}", decided + 1),
+        }
     }
 
     fn write_state(&self, out: &mut String) -> fmt::Result {

@@ -264,6 +264,28 @@ fn a_rejection_after_the_choice_of_a_node_is_named() {
     assert_eq!(impossible.reason, Cause::Fragmented, "it no longer fits");
 }
 
+/// The pod is held back after its second fault, so its later attempts end before a decision.
+#[test]
+fn attempts_that_ended_before_a_decision_are_named() {
+    let text = |attempts: u32| {
+        let failed = DecisionRecord {
+            uid: "web".into(),
+            at: Time(0),
+            attempt: 2,
+            outcome: Outcome::Failed { message: "trapped in filter".to_owned() },
+            sampled: Sampled::default(),
+            best: Vec::new(),
+            rejected: Vec::new(),
+            not_bound: None,
+        };
+        Explanation::new(Subject { attempts, ..subject() }, Some((failed, 0)), None).text()
+    };
+    let ended = "ended before the scheduler looked for a node\n\nAttempt 2, 0.0s ago, failed: trapped in filter";
+    assert!(!text(2).contains("ended before"), "{}", text(2));
+    assert!(text(3).contains(&format!("attempts so far: 3\n\nAttempt 3 {ended}")), "{}", text(3));
+    assert!(text(5).contains(&format!("attempts so far: 5\n\nAttempts 3 to 5 {ended}")), "{}", text(5));
+}
+
 #[test]
 fn nodes_that_an_extender_left_out_are_its_own() {
     let placed = DecisionRecord {
