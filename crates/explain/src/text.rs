@@ -9,7 +9,7 @@ use crate::{
     nearest::NearNode,
     record::{DecisionRecord, Outcome, RankedNode},
     resources::{Lack, amount},
-    subject::{State, WaitsFor},
+    subject::{Holder, State, WaitsFor},
     suggestion::Suggestion,
 };
 
@@ -33,8 +33,11 @@ impl Explanation {
             }),
             Cause::LargerThanAnyNode => analysis.map_or_else(String::new, too_large),
             Cause::Held => {
-                let holders = self.subject.holders.iter();
-                let holders: Vec<_> = holders.map(ToString::to_string).collect();
+                let holder = |it: &Holder| {
+                    let rest = if it.would_let_go { ", which would let it go now" } else { "" };
+                    format!("{it}{rest}")
+                };
+                let holders: Vec<_> = self.subject.holders.iter().map(holder).collect();
                 format!("it is held back by {}", holders.join(", "))
             }
             Cause::WaitingForVictims => {
@@ -142,6 +145,17 @@ impl Explanation {
         }
     }
 
+    /// Says what has a plugin asked again that would let the pod go. A gated pod does not come back by time.
+    fn asked_again(&self, holder: &Holder) -> String {
+        let retry = self.subject.retries.iter().find(|retry| retry.plugin == holder.plugin);
+        let events = retry.map(|retry| retry.events.as_slice()).unwrap_or_default();
+        let when = match events {
+            [] => "but none of its events has it asked again".to_owned(),
+            events => format!("and it is asked again at the next of these events: {}", events.join(", ")),
+        };
+        format!("it would let the pod go now, {when}")
+    }
+
     fn write_state(&self, out: &mut String) -> fmt::Result {
         let subject = &self.subject;
         match &subject.state {
@@ -172,6 +186,7 @@ impl Explanation {
             }
             match &holder.message {
                 Some(message) => writeln!(out, ": {message}")?,
+                None if holder.would_let_go => writeln!(out, "; {}", self.asked_again(holder))?,
                 None => writeln!(out)?,
             }
         }

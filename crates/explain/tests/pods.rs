@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use berth_explain::{
     Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, PodRejected, Question,
-    Rejected, Sampled, State, Subject, analyze,
+    Rejected, Retry, Sampled, State, Subject, analyze,
 };
-use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
+use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
 use berth_testing::{NodeMaker, TestCluster, node, pod};
 use serde_json::json;
@@ -163,6 +163,7 @@ fn the_first_cause_that_holds_is_the_reason() {
             since_milliseconds: 0,
             ends_in_milliseconds: None,
             message: None,
+            would_let_go: false,
         }],
         ..subject()
     };
@@ -284,6 +285,40 @@ fn attempts_that_ended_before_a_decision_are_named() {
     assert!(!text(2).contains("ended before"), "{}", text(2));
     assert!(text(3).contains(&format!("attempts so far: 3\n\nAttempt 3 {ended}")), "{}", text(3));
     assert!(text(5).contains(&format!("attempts so far: 5\n\nAttempts 3 to 5 {ended}")), "{}", text(5));
+}
+
+/// A gated pod is asked about at an event alone, so a plugin may have changed its mind long ago.
+#[test]
+fn a_gate_that_would_open_says_what_has_it_asked_again() {
+    let gated = |status: &Status, events: &[&str]| {
+        let mut holder = Holder {
+            point: Some("PreEnqueue".to_owned()),
+            plugin: "NotBefore".to_owned(),
+            since_milliseconds: 490_000,
+            ends_in_milliseconds: None,
+            message: None,
+            would_let_go: false,
+        };
+        holder.answers(status);
+        let events = events.iter().map(|event| (*event).to_owned()).collect();
+        let retries = vec![Retry { plugin: "NotBefore".to_owned(), events }];
+        Explanation::new(Subject { holders: vec![holder], retries, ..subject() }, None, None)
+    };
+    let explanation = gated(&Status::unresolvable("not before 9:00"), &["ConfigMap/Add|Update"]);
+    assert_eq!(explanation.message, "it is held back by NotBefore at PreEnqueue");
+    let text = explanation.text();
+    assert!(text.contains("Held by: NotBefore at PreEnqueue, for 8m10s: not before 9:00\n"), "{text}");
+
+    let explanation = gated(&Status::success(), &["ConfigMap/Add|Update", "Pod/Update"]);
+    assert_eq!(explanation.message, "it is held back by NotBefore at PreEnqueue, which would let it go now");
+    let again = "for 8m10s; it would let the pod go now, and it is asked again at the next of these events: \
+                 ConfigMap/Add|Update, Pod/Update\n";
+    assert!(explanation.text().contains(again), "{}", explanation.text());
+    let json = serde_json::to_value(&explanation).expect("JSON");
+    assert_eq!((&json["holders"][0]["wouldLetGo"], &json["holders"][0]["message"]), (&json!(true), &json!(null)));
+
+    let text = gated(&Status::success(), &[]).text();
+    assert!(text.contains("it would let the pod go now, but none of its events has it asked again\n"), "{text}");
 }
 
 #[test]
