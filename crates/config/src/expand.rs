@@ -157,14 +157,16 @@ fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
                 already_registered(point, name)
             }
             None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.as_str()),
-            Some(points) if !points.contains(point) => {
-                format!("plugin {name:?} does not extend {}Plugin plugin", point.as_str())
-            }
+            Some(points) if !points.contains(point) => does_not_extend(point, name),
             Some(_) if !seen.insert(name) => already_registered(point, name),
             Some(_) => continue,
         };
         context.problems.add(&path, message);
     }
+}
+
+pub(crate) fn does_not_extend(point: Point, name: &str) -> String {
+    format!("plugin {name:?} does not extend {}Plugin plugin", point.as_str())
 }
 
 fn already_registered(point: Point, name: &str) -> String {

@@ -12,6 +12,7 @@ use std::{
 };
 
 use berth_components::EmbeddedComponent;
+use berth_config::NamedPoints;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
 use berth_lifecycle::{
     Component, Consequences, Fallback, Fault, Forbidden, OrderError, PluginRegistry, PluginStatus, Rebuild, Remembered,
@@ -38,6 +39,8 @@ pub struct PluginInventory {
     rules: Rules,
     registry: PluginRegistry<ReadyBinary>,
     totals: PluginTotals,
+    /// The points at which the profiles that are kept up to date enable plugins by name.
+    named_points: NamedPoints,
 }
 
 /// The consequences of a finding.
@@ -68,7 +71,7 @@ pub struct InstalledPlugin {
 impl PluginInventory {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, registry: PluginRegistry::default(), totals: PluginTotals::default() }
+        Self { rules, ..Self::default() }
     }
 
     /// Sets the features for profiles that are read and built from now on.

@@ -45,8 +45,12 @@ pub struct PluginReport {
     pub dropped_log_lines: u64,
     /// The number of effects that the plugin asked for without a grant, by kind of effect.
     pub effects_refused: BTreeMap<String, u64>,
-    /// The reason for the state. It is absent if the plugin serves and its file is the serving binary.
+    /// The reason for the state. It is absent if the plugin serves, its file is the serving binary, and no point is
+    /// missed.
     pub reason: Option<String>,
+    /// The lists of the configuration that enable the plugin at a point which the binary that serves does not
+    /// implement, each with what is wrong.
+    pub missed_points: Vec<String>,
     /// The reason of the last failure or of an operator's last change, however long ago it was.
     pub last_reason: Option<String>,
     /// The target of a rollback: a digest, or `built-in`.
@@ -108,8 +112,15 @@ impl PluginReport {
                 "replace the file",
             )
         });
+        let of_points = self.missed_points.iter().map(|missed| {
+            complaint(
+                true,
+                format!("plugin {name} is not asked where the configuration enables it: {missed}"),
+                "take the plugin out of that list, or install a version that implements the point",
+            )
+        });
         let is_used = !self.profiles.is_empty();
-        by_state.into_iter().chain(of_file).filter(|_| is_used).collect()
+        by_state.into_iter().chain(of_file).chain(of_points).filter(|_| is_used).collect()
     }
 }
 
@@ -213,6 +224,9 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
     let status = inventory.status(name)?;
     let text = |binary: Option<BinaryId>| binary.map_or_else(String::new, |binary| binary.to_string());
     let profiles = status.profiles.iter();
+    let missed_points: Vec<String> =
+        status.profiles.iter().flat_map(|(profile, _)| inventory.missed_points(name, profile)).collect();
+    let missed = (!missed_points.is_empty()).then(|| missed_points.join("; "));
     let mut report = PluginReport {
         name: name.to_owned(),
         digest: text(status.service.id()),
@@ -225,7 +239,8 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
             FailurePolicy::Fail => "Fail".to_owned(),
             FailurePolicy::Ignore => "Ignore".to_owned(),
         },
-        reason: status.reason.clone(),
+        reason: status.reason.clone().or(missed),
+        missed_points,
         last_reason: status.last_reason.map(str::to_owned),
         previous_digest: status.fallback.map(|fallback| match fallback {
             Fallback::BuiltIn => "built-in".to_owned(),
