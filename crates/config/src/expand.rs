@@ -29,6 +29,8 @@ pub struct PluginSets {
 /// The highest score of one plugin for one node, after normalising.
 const MAX_NODE_SCORE: i64 = 100;
 
+const PRIORITY_SORT: &str = "PrioritySort";
+
 const NOT_FOUND_ADVICE: &str = "correct the name, or install the plugin";
 
 impl PluginSets {
@@ -179,7 +181,8 @@ fn check_outcome(sets: &PluginSets, context: Context<'_>) {
     let may_sort = n_queue_sorts == 0 && !sets.wanted_at(Point::QueueSort).is_empty();
     if n_queue_sorts != 1 && !may_sort {
         let required = "only one queue sort plugin required for profile with scheduler name";
-        problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}"));
+        let advice = queue_sort_advice(sets.at(Point::QueueSort));
+        problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}: {advice}"));
     }
     let may_bind = |name: &PluginName| context.catalogue.awaits(name);
     if sets.at(Point::Bind).is_empty() && !sets.wanted_at(Point::Bind).iter().any(may_bind) {
@@ -194,6 +197,19 @@ fn check_outcome(sets: &PluginSets, context: Context<'_>) {
     if total.is_none() {
         problems.add(&format!("{path}.score"), "total score of Score plugins could overflow");
     }
+}
+
+/// The list with which exactly one of these plugins sorts the queue. A plugin of the operator is preferred, because
+/// PrioritySort sorts the queue of every profile that does not disable it.
+fn queue_sort_advice(found: &[PluginName]) -> String {
+    let names = found.iter().map(PluginName::as_str);
+    let Some(name) = names.clone().rfind(|name| *name != PRIORITY_SORT) else {
+        return format!("enable one, as in queueSort: {{enabled: [{{name: {PRIORITY_SORT}}}]}}");
+    };
+    let all = names.collect::<Vec<_>>().join(" and ");
+    format!(
+        "{all} sort the queue; keep one, as in queueSort: {{enabled: [{{name: {name}}}], disabled: [{{name: \"*\"}}]}}"
+    )
 }
 
 #[cfg(test)]
