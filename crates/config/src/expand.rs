@@ -31,8 +31,6 @@ const MAX_NODE_SCORE: i64 = 100;
 
 const PRIORITY_SORT: &str = "PrioritySort";
 
-const NOT_FOUND_ADVICE: &str = "correct the name, or install the plugin";
-
 impl PluginSets {
     /// The plugins at `point`, in the order in which they run.
     #[must_use]
@@ -137,7 +135,7 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
                 continue;
             }
             // PreFilter is the first point that kube-scheduler expands, so its error is about PreFilter.
-            context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {NOT_FOUND_ADVICE}"));
+            context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {}", not_found_advice(name)));
             continue;
         };
         let first_point = configurable_points().find(|point| points.contains(*point));
@@ -145,6 +143,11 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
             context.problems.add(&path, already_registered(point, name));
         }
     }
+}
+
+/// A plugin can only be missing for good if the program has no plugins directory and no plugins from registries.
+fn not_found_advice(name: &str) -> String {
+    format!("correct the name, or give --plugins-dir DIR with {name}.wasm in it")
 }
 
 fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
@@ -158,7 +161,7 @@ fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
                 }
                 already_registered(point, name)
             }
-            None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.as_str()),
+            None => format!("{}Plugin {name:?} does not exist: {}", point.as_str(), not_found_advice(name)),
             Some(points) if !points.contains(point) => does_not_extend(point, name),
             Some(_) if !seen.insert(name) => already_registered(point, name),
             Some(_) => continue,

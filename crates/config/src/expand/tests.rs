@@ -162,7 +162,7 @@ fn own_list_goes_first_only_for_what_multi_point_shares() {
 
 #[test]
 fn impossible_selections_are_refused_in_kube_scheduler_words() {
-    let advice = "correct the name, or install the plugin";
+    let advice = "correct the name, or give --plugins-dir DIR with Nope.wasm in it";
     check_error(
         &json!({ "multiPoint": { "enabled": [{ "name": "Nope" }] } }),
         &format!("profile: plugins.multiPoint: PreFilterPlugin \"Nope\" does not exist: {advice}"),
