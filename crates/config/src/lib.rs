@@ -57,4 +57,4 @@ pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
 pub use running::RunningConfiguration;
 pub use settings::{ClientConnection, Overrides, Program, Settings};
-pub use useless_names::UselessName;
+pub use useless_names::{UselessName, nearest};
