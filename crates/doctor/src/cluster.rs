@@ -220,7 +220,8 @@ async fn leaders(
                 findings.warning(
                     Area::Cluster,
                     text,
-                    "are the replicas running and ready? Before they are installed give --pre",
+                    "are the replicas running and ready? Before they are installed give --pre. In a sandbox all is well: \
+                     the scheduler of `berth sandbox` is alone and holds no Lease",
                 );
             }
         }

@@ -83,6 +83,8 @@ async fn a_setup_that_works_has_no_problem() {
     assert!(before.out.contains(&format!("{no_holder}: a replica can take it")), "{}", before.out);
     let (_, complaints) = setup.complaints(&["--kubeconfig", &kubeconfig]).await;
     contains(&complaints, &["warning cluster", no_holder, "no replica schedules pods"]);
+    let told = setup.doctor(&["--kubeconfig", &kubeconfig]).await.out;
+    assert!(told.contains("the scheduler of `berth sandbox` is alone and holds no Lease"), "{told}");
     let scheduler =
         cluster.run(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let (server, socket) = (scheduler.server(), scheduler.socket());
