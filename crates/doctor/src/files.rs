@@ -91,8 +91,13 @@ fn refused(
 ) {
     for (file, reason) in unusable {
         let fix = match &reason {
-            UnusableFile::NotGranted(_) => "grant it in --plugin-config, if the plugin is to be trusted with it",
-            UnusableFile::NoPlugin(_) => "replace it, or take it out of the directory: the scheduler starts without it",
+            UnusableFile::NotGranted(_) => {
+                "grant it in --plugin-config, if the plugin is to be trusted with it".to_owned()
+            }
+            UnusableFile::OtherName { name, .. } => format!("rename it to {name}.wasm"),
+            UnusableFile::NoPlugin(_) => {
+                "replace it, or take it out of the directory: the scheduler starts without it".to_owned()
+            }
         };
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let users = settings.map(|settings| users(settings, &name)).unwrap_or_default();

@@ -59,6 +59,9 @@ pub enum UnusableFile {
     /// The file is not a plugin. The text says what is wrong with it.
     #[error("{0}")]
     NoPlugin(String),
+    /// The file is the plugin `name`, under the name of another plugin.
+    #[error("{reason}")]
+    OtherName { name: String, reason: String },
 }
 
 /// A description of a plugin of the plugins directory.
@@ -177,8 +180,14 @@ impl PluginInventory {
                 warn!(plugin = plugin.as_str(), reason, "the plugin cannot be pulled; keeping the current version");
                 TakenIn::default()
             }
-            Found::Unreachable(reason) => self.no_plugin(&plugin, None, reason, now),
-            Found::NoPlugin { digest, reason } => self.no_plugin(&plugin, digest, reason, now),
+            Found::Unreachable(reason) => self.no_plugin(&plugin, None, UnusableFile::NoPlugin(reason), now),
+            Found::NoPlugin { digest, reason, own_name } => {
+                let unusable = match own_name {
+                    Some(name) => UnusableFile::OtherName { name, reason },
+                    None => UnusableFile::NoPlugin(reason),
+                };
+                self.no_plugin(&plugin, digest, unusable, now)
+            }
             Found::Gone => {
                 info!(plugin = plugin.as_str(), file = %file.display(), "gone");
                 let consequences = self.registry.removed(&plugin, now, &self.rules);
@@ -187,9 +196,9 @@ impl PluginInventory {
         }
     }
 
-    fn no_plugin(&mut self, plugin: &PluginName, digest: Option<Digest>, reason: String, now: Time) -> TakenIn {
-        let consequences = self.registry.refused(plugin, digest, &reason, now, &self.rules);
-        TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
+    fn no_plugin(&mut self, plugin: &PluginName, digest: Option<Digest>, unusable: UnusableFile, now: Time) -> TakenIn {
+        let consequences = self.registry.refused(plugin, digest, &unusable.to_string(), now, &self.rules);
+        TakenIn { consequences, unusable: Some(unusable) }
     }
 
     /// The name of a finding's source for people: a file, or the reference of an artifact.

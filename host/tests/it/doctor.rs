@@ -179,6 +179,17 @@ async fn a_refused_file_is_not_called_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_another_name_than_its_plugin_is_to_be_renamed() {
+    let setup = Setup::new(CONFIG, "");
+    setup.plugin("Priority", &berth_test_guests::by_priority().expect("a component"));
+    let ended = setup.doctor(&["--offline"]).await;
+    let refused = "Priority.wasm is refused: it has the name \"ByPriority\" in its manifest";
+    for part in [refused, "rename it to ByPriority.wasm"] {
+        assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn plugins_and_names_that_no_profile_means_are_warned_of() {
     let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
                   profiles: [{pluginConfig: [{name: ByPriorty, args: {}}]}]\n";
