@@ -11,7 +11,10 @@ use crate::{list::short, one::One, output::Output, table};
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client().await?.list().await?;
     let Some(plugin) = plugins.iter().find(|plugin| plugin.name == one.name) else {
-        bail!("unknown plugin {:?}; `berth plugin list` shows all plugins", one.name);
+        let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+        let meant = berth_config::nearest(&one.name, &known);
+        let meant = meant.map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default();
+        bail!("unknown plugin {:?}{meant}; `berth plugin list` shows all plugins", one.name);
     };
     let mut out = io::stdout().lock();
     match one.output {

@@ -384,6 +384,7 @@ impl Supervisor {
             Order::Disable => inventory.set_disabled(plugin, true, now()).map_err(OrderRefusal::from),
             Order::Rollback => inventory.roll_back(plugin, now()).map_err(OrderRefusal::from),
         };
+        let consequences = consequences.map_err(|refusal| refusal.with_nearest(self.inventory.names()));
         let refused = consequences.as_ref().err().map(ToString::to_string);
         let standing = standing(&self.inventory, plugin);
         let ordered = Notice::Ordered { order: order.as_str(), by: by.clone(), refused, standing };

@@ -88,6 +88,15 @@ async fn a_point_that_the_binary_does_not_implement_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_misspelt_plugin_comes_with_the_name_that_was_meant() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    for command in ["describe", "disable", "rollback"] {
+        let said = bench.berth(&[command, "ByPriorty"]).await.err;
+        assert!(said.contains("unknown plugin \"ByPriorty\" (did you mean \"ByPriority\"?)"), "{command}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_denied_binary_is_taken_out_at_once_and_does_not_come_back() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
     let denied = |digests: &[String]| format!("{PLUGIN_CONFIG}deniedDigests: [{}]\n", digests.join(", "));
