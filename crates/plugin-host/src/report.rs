@@ -177,6 +177,10 @@ pub struct ServingBinary {
 #[serde(rename_all = "camelCase", default)]
 pub struct Needs {
     pub columns: Vec<String>,
+    /// The keys of the labels of nodes that the plugin reads. If it names none and reads the column, it reads all.
+    pub label_keys: Vec<String>,
+    /// The keys of the annotations of nodes that the plugin reads.
+    pub annotation_keys: Vec<String>,
     /// Whether the plugin needs pods on nodes.
     pub pods: bool,
     /// Whether the plugin needs the JSON of pending pods.
@@ -314,6 +318,8 @@ impl PluginReport {
         self.exports = factory.points().iter().map(|point| point.shown().to_owned()).collect();
         (self.needs.pods, self.needs.pod_json) = (manifest.needs.pods, manifest.needs.pod_json);
         self.needs.columns = manifest.needs.columns.iter().map(|column| format!("{column:?}")).collect();
+        self.needs.label_keys.clone_from(&manifest.needs.label_keys);
+        self.needs.annotation_keys.clone_from(&manifest.needs.annotation_keys);
         let objects = manifest.needs.objects.iter();
         self.needs.objects = objects.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();
     }
