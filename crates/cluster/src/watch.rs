@@ -69,6 +69,8 @@ pub enum WatchEvent {
     /// kind.
     Synced {
         kind: Arc<KindRef>,
+        /// The server's answer if it does not serve the kind.
+        missing: Option<String>,
     },
     /// This user may not list and watch the kind, so its objects are unknown. `Synced` follows once the user may. The
     /// event is repeated for each list that [`WatchHandle::relist`] asked for. Pods and nodes have no such event: only
@@ -101,7 +103,7 @@ impl WatchEvent {
             Self::NodeApplied(_) | Self::NodeDeleted(_) | Self::NodesSynced => &NODES,
             Self::ObjectApplied { kind, .. }
             | Self::ObjectDeleted { kind, .. }
-            | Self::Synced { kind }
+            | Self::Synced { kind, .. }
             | Self::Forbidden { kind, .. } => kind,
         }
     }

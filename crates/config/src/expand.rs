@@ -29,7 +29,7 @@ pub struct PluginSets {
 /// The highest score of one plugin for one node, after normalising.
 const MAX_NODE_SCORE: i64 = 100;
 
-const NOT_FOUND_ADVICE: &str = "correct the name, or install the plugin";
+const PRIORITY_SORT: &str = "PrioritySort";
 
 impl PluginSets {
     /// The plugins at `point`, in the order in which they run.
@@ -135,7 +135,7 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
                 continue;
             }
             // PreFilter is the first point that kube-scheduler expands, so its error is about PreFilter.
-            context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {NOT_FOUND_ADVICE}"));
+            context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {}", not_found_advice(name)));
             continue;
         };
         let first_point = configurable_points().find(|point| points.contains(*point));
@@ -143,6 +143,11 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
             context.problems.add(&path, already_registered(point, name));
         }
     }
+}
+
+/// A plugin can only be missing for good if the program has no plugins directory and no plugins from registries.
+fn not_found_advice(name: &str) -> String {
+    format!("correct the name, or give --plugins-dir DIR with {name}.wasm in it")
 }
 
 fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
@@ -156,15 +161,17 @@ fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
                 }
                 already_registered(point, name)
             }
-            None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.as_str()),
-            Some(points) if !points.contains(point) => {
-                format!("plugin {name:?} does not extend {}Plugin plugin", point.as_str())
-            }
+            None => format!("{}Plugin {name:?} does not exist: {}", point.as_str(), not_found_advice(name)),
+            Some(points) if !points.contains(point) => does_not_extend(point, name),
             Some(_) if !seen.insert(name) => already_registered(point, name),
             Some(_) => continue,
         };
         context.problems.add(&path, message);
     }
+}
+
+pub(crate) fn does_not_extend(point: Point, name: &str) -> String {
+    format!("plugin {name:?} does not extend {}Plugin plugin", point.as_str())
 }
 
 fn already_registered(point: Point, name: &str) -> String {
@@ -177,7 +184,8 @@ fn check_outcome(sets: &PluginSets, context: Context<'_>) {
     let may_sort = n_queue_sorts == 0 && !sets.wanted_at(Point::QueueSort).is_empty();
     if n_queue_sorts != 1 && !may_sort {
         let required = "only one queue sort plugin required for profile with scheduler name";
-        problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}"));
+        let advice = queue_sort_advice(sets.at(Point::QueueSort));
+        problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}: {advice}"));
     }
     let may_bind = |name: &PluginName| context.catalogue.awaits(name);
     if sets.at(Point::Bind).is_empty() && !sets.wanted_at(Point::Bind).iter().any(may_bind) {
@@ -192,6 +200,19 @@ fn check_outcome(sets: &PluginSets, context: Context<'_>) {
     if total.is_none() {
         problems.add(&format!("{path}.score"), "total score of Score plugins could overflow");
     }
+}
+
+/// The list with which exactly one of these plugins sorts the queue. A plugin of the operator is preferred, because
+/// PrioritySort sorts the queue of every profile that does not disable it.
+fn queue_sort_advice(found: &[PluginName]) -> String {
+    let names = found.iter().map(PluginName::as_str);
+    let Some(name) = names.clone().rfind(|name| *name != PRIORITY_SORT) else {
+        return format!("enable one, as in queueSort: {{enabled: [{{name: {PRIORITY_SORT}}}]}}");
+    };
+    let all = names.collect::<Vec<_>>().join(" and ");
+    format!(
+        "{all} sort the queue; keep one, as in queueSort: {{enabled: [{{name: {name}}}], disabled: [{{name: \"*\"}}]}}"
+    )
 }
 
 #[cfg(test)]

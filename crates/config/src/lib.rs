@@ -29,6 +29,7 @@ mod build;
 mod expand;
 mod in_tree;
 mod merge;
+mod named_points;
 mod point;
 
 pub mod emulation;
@@ -45,6 +46,7 @@ pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};
 pub use in_tree::{InTree, missing_plugins, points_of_missing_plugin};
 pub use leader::LeaderElection;
+pub use named_points::NamedPoints;
 pub use plugin_host::{
     Execution, FailurePolicy, FileSettings, KeylessSettings, KeylessSubject, PLUGIN_HOST_API_VERSION, PluginGrants,
     PluginHostConfigError, PluginHostSettings, PluginLimits, PluginSettings, PluginSource, PluginTermsError, Probation,
@@ -55,4 +57,4 @@ pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
 pub use running::RunningConfiguration;
 pub use settings::{ClientConnection, Overrides, Program, Settings};
-pub use useless_names::UselessName;
+pub use useless_names::{UselessName, nearest};

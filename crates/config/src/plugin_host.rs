@@ -22,7 +22,7 @@ use berth_model::{Digest, PluginName};
 use serde::de::Error as _;
 use serde_json::Value;
 
-use self::file::{Document, PluginEntry, SettingsFields};
+use self::file::{Document, PluginEntry, SettingsFields, advice_on_list};
 pub use self::provenance::{
     KeylessSettings, KeylessSubject, PluginSource, ProvenanceSettings, RegistrySettings, SignatureRule,
     SignatureSource, SignerIdentity, SignerSettings, Unsigned,
@@ -171,10 +171,12 @@ pub struct PluginGrants {
 
 /// A document that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: {source}")]
+#[error("{file}: {}{source}", advice.as_ref().map(|advice| format!("{advice}: ")).unwrap_or_default())]
 pub struct PluginHostConfigError {
     /// The name that the caller gave to the text.
     pub file: String,
+    /// The field, and what to write there, if the problem does not say it.
+    pub advice: Option<String>,
     /// The problem, with the field, line and column.
     #[source]
     pub source: Box<serde_saphyr::Error>,
@@ -269,7 +271,11 @@ impl PluginHostSettings {
     /// # Errors
     /// The first mistake, with its place.
     pub fn from_text(file_name: &str, text: &str) -> Result<Self, PluginHostConfigError> {
-        let invalid = |source| PluginHostConfigError { file: file_name.to_owned(), source: Box::new(source) };
+        let invalid = |source: serde_saphyr::Error| PluginHostConfigError {
+            file: file_name.to_owned(),
+            advice: advice_on_list(text, &source),
+            source: Box::new(source),
+        };
         let document: Document = serde_saphyr::from_str(text).map_err(invalid)?;
         let Document { registries, signers, signatures, .. } = document;
         let provenance = provenance::settings(registries, signers, signatures)

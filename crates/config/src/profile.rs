@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_framework::Point;
 use berth_model::{Feature, Features, PluginName};
 use serde_json::{Value, json};
 
@@ -71,6 +72,14 @@ impl Profile {
         add_default_args(&mut plugin_config, plugins.named(), features);
         fields.finish();
         Self { scheduler_name, percentage_of_nodes_to_score, plugins, plugin_config, features, selection }
+    }
+
+    /// The plugins that the own list of a point enables, each with the point and the key of the list.
+    pub(crate) fn enabled_by_point(&self) -> impl Iterator<Item = (Point, &'static str, &PluginName)> {
+        points_with_keys().flat_map(move |(point, key)| {
+            let enabled = self.selection.points.get(&point).into_iter().flat_map(|own| &own.enabled);
+            enabled.map(move |plugin| (point, key, &plugin.name))
+        })
     }
 
     /// The profile as a `profiles` entry that reads back as the same profile.

@@ -166,8 +166,10 @@ fn named<'a>(path: &str, list: &'a Value) -> impl Iterator<Item = (String, &'a s
         .filter_map(move |(at, entry)| Some((format!("{path}[{at}].name"), entry["name"].as_str()?)))
 }
 
-/// The known name that is closest, if it is close: a third of the letters may differ.
-fn nearest(name: &str, known: &[&str]) -> Option<String> {
+/// The known name that is closest to another name, if it is close: a third of the letters may differ, and it does not
+/// matter whether a letter is a capital.
+#[must_use]
+pub fn nearest(name: &str, known: &[&str]) -> Option<String> {
     let lower = name.to_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());
     let others = known.iter().filter(|known| **known != name);

@@ -1,16 +1,18 @@
 //! The API server. These checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
-//! and whether this user may do what the scheduler does.
+//! whether this user may do what the scheduler does, and whether the kinds that plugins read exist.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     time::{Duration, Instant},
 };
 
 use berth_cluster::{
-    Client, ConnectError, ConnectOptions, Connection, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT, connect,
-    has_access, lease_holder, server_info,
+    Client, ConnectError, ConnectOptions, Connection, Kinds, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT,
+    WriteError, connect, has_access, lease_holder, server_info,
 };
 use berth_config::{LeaderElection, Profile, emulation::KubernetesVersion};
+use berth_plugin_host::watched_kinds;
 use berth_runtime::rights::{Operation, Rights};
 use berth_telemetry::chain;
 
@@ -114,6 +116,35 @@ pub(crate) async fn look(
         leaders(&client, &settings.leader_election, &settings.profiles, cluster.is_before_installation, findings).await;
     }
     rights(&client, &needed(setup, cluster.operation), findings).await;
+    if let Some(setup) = setup {
+        kinds(&client, setup, findings).await;
+    }
+}
+
+/// Warns of kinds that the plugins of profiles need and the server does not serve. Kubernetes' own kinds are not asked
+/// for, because the release decides which of them there are.
+async fn kinds(client: &Client, Setup { settings, plugins }: &Setup, findings: &mut Findings) {
+    let (kinds, inventory) = (Kinds::new(client.clone()), &plugins.inventory);
+    let names: BTreeSet<_> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
+    for name in names {
+        let Some(manifest) = inventory.manifest(name) else { continue };
+        for kind in watched_kinds::wanted(&manifest, inventory.rules().features) {
+            let shown = watched_kinds::shown(&kind);
+            match kinds.resolve(&kind).await {
+                Ok(_) => {}
+                Err(WriteError::NotFound { .. }) => findings.warning(
+                    Area::Cluster,
+                    format!("{name} reads {shown}, which this cluster does not serve"),
+                    watched_kinds::advice_on_missing(&kind),
+                ),
+                Err(error) => findings.warning(
+                    Area::Cluster,
+                    format!("{name} reads {shown}, and it is unknown whether this cluster serves it: {error}"),
+                    "use a user that may read the API server's discovery",
+                ),
+            }
+        }
+    }
 }
 
 /// The server's facts, and the time that it takes to answer.
@@ -189,7 +220,8 @@ async fn leaders(
                 findings.warning(
                     Area::Cluster,
                     text,
-                    "are the replicas running and ready? Before they are installed give --pre",
+                    "are the replicas running and ready? Before they are installed give --pre. In a sandbox all is well: \
+                     the scheduler of `berth sandbox` is alone and holds no Lease",
                 );
             }
         }

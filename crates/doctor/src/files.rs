@@ -28,7 +28,7 @@ pub(crate) struct Setup {
 
 /// Checks all files. `None` means that the files do not yield a setup for the other checks.
 pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> {
-    let rules = rules(options, findings);
+    let PluginSettings { rules, are_known } = plugin_settings(options, findings);
     let artifacts = cache(options, findings);
     written_files(options, findings);
     let plugins_dir = plugins_dir(options, findings);
@@ -41,8 +41,12 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
             return None;
         }
     };
-    let (mut plugins, unusable) = found;
-    installed(plugins_dir, &plugins, findings);
+    let (mut plugins, mut unusable) = found;
+    installed(plugins_dir, &plugins, !unusable.is_empty(), findings);
+    if !are_known {
+        // A plugin is refused for a lack of grants only because the file with its grants cannot be read.
+        unusable.retain(|(_, reason)| !matches!(reason, UnusableFile::NotGranted(_)));
+    }
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
     let settings = match configuration::read_all(options.config.as_deref(), &overrides, &plugins.inventory) {
         Ok(reading) => {
@@ -91,8 +95,13 @@ fn refused(
 ) {
     for (file, reason) in unusable {
         let fix = match &reason {
-            UnusableFile::NotGranted(_) => "grant it in --plugin-config, if the plugin is to be trusted with it",
-            UnusableFile::NoPlugin(_) => "replace it, or take it out of the directory: the scheduler starts without it",
+            UnusableFile::NotGranted(_) => {
+                "grant it in --plugin-config, if the plugin is to be trusted with it".to_owned()
+            }
+            UnusableFile::OtherName { name, .. } => format!("rename it to {name}.wasm"),
+            UnusableFile::NoPlugin(_) => {
+                "replace it, or take it out of the directory: the scheduler starts without it".to_owned()
+            }
         };
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         let users = settings.map(|settings| users(settings, &name)).unwrap_or_default();
@@ -126,17 +135,26 @@ fn names(options: &Options, settings: &Settings, plugins: &Plugins, findings: &m
     }
 }
 
-fn rules(options: &Options, findings: &mut Findings) -> Rules {
+/// The operator's rules for plugins.
+struct PluginSettings {
+    rules: Rules,
+    /// Whether the rules are those of the operator's file. Otherwise the file cannot be used, and nothing is granted.
+    are_known: bool,
+}
+
+fn plugin_settings(options: &Options, findings: &mut Findings) -> PluginSettings {
     let mut rules = Rules::of_options(&options.plugins);
-    let Some(file) = &options.plugins.plugin_config else { return rules };
-    match settings_file::read(file) {
+    let Some(file) = &options.plugins.plugin_config else { return PluginSettings { rules, are_known: true } };
+    let read = settings_file::read(file);
+    let are_known = read.is_ok();
+    match read {
         Ok(read) => {
             (rules.settings, rules.provenance) = (read.settings, read.provenance);
             findings.ok(Area::Configuration, format!("{}: limits and grants are valid", file.display()));
         }
         Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct what is named"),
     }
-    rules
+    PluginSettings { rules, are_known }
 }
 
 /// The plugins directory, if it is configured and readable.
@@ -191,7 +209,8 @@ fn cache(options: &Options, findings: &mut Findings) -> Option<PathBuf> {
     }
 }
 
-fn installed(plugins_dir: Option<&Path>, plugins: &Plugins, findings: &mut Findings) {
+/// Describes the plugins of the directory. `has_refused` says whether the directory also has files that are refused.
+fn installed(plugins_dir: Option<&Path>, plugins: &Plugins, has_refused: bool, findings: &mut Findings) {
     let mut n_plugins = 0;
     for plugin in plugins.inventory.installed() {
         n_plugins += 1;
@@ -199,7 +218,8 @@ fn installed(plugins_dir: Option<&Path>, plugins: &Plugins, findings: &mut Findi
         findings.ok(Area::Plugins, format!("{origin}: {}", plugin.text));
     }
     if let Some(dir) = plugins_dir.filter(|_| n_plugins == 0) {
-        findings.ok(Area::Plugins, format!("{}: no plugins", dir.display()));
+        let what = if has_refused { "no usable plugins" } else { "no plugins" };
+        findings.ok(Area::Plugins, format!("{}: {what}", dir.display()));
     }
 }
 

@@ -295,11 +295,14 @@ fn obstacles(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], neare
     obstacles
 }
 
-/// The nodes that PreFilter left out, as refusals by its plugins.
+/// The nodes that PreFilter left out, as refusals by its plugins. Empty if PreFilter named every node.
 fn left_out(profile: &Profile, call: &Call<'_>, candidates: &NodeSet, attempt: &Attempt) -> Vec<Rejection> {
     let Some(restriction) = attempt.findings().restriction() else { return Vec::new() };
     let mut nodes = call.table.nodes().clone();
     nodes.subtract(candidates);
+    if nodes.is_empty() {
+        return Vec::new();
+    }
     let rejection = |plugin: &PluginIdx| {
         let text = format!("node(s) didn't satisfy plugin(s) [{}]", profile.name(*plugin));
         Rejection { plugin: *plugin, status: Status::unresolvable(text), nodes: nodes.clone() }

@@ -16,7 +16,7 @@ pub enum Cause {
     /// The pod has a node, and is about to be bound to it.
     Binding,
     /// The pod fits on no node, whatever nodes are added: it names something that does not exist, or asks for something
-    /// impossible.
+    /// impossible. Only built-in plugins are known to mean this.
     Misconfigured,
     /// The pod requests more of a resource than any node has, even when empty.
     LargerThanAnyNode,
@@ -24,6 +24,8 @@ pub enum Cause {
     Held,
     /// Pods are leaving to make room for the pod.
     WaitingForVictims,
+    /// A plugin rejects the pod as a whole, before it looks at nodes, for example because a quota is full.
+    Rejected,
     /// All nodes together have enough of what the pod requests, but no single node has.
     Fragmented,
     /// The nodes that would accept the pod have too little left of what it requests.
@@ -55,6 +57,7 @@ impl Cause {
             (Self::LargerThanAnyNode, analysis.is_some_and(is_larger_than_any_node)),
             (Self::Held, !subject.holders.is_empty()),
             (Self::WaitingForVictims, subject.nominated_node.is_some() && analysis.is_none_or(|it| it.feasible == 0)),
+            (Self::Rejected, analysis.is_some_and(|it| it.pod_rejected.is_some())),
             (Self::Fragmented, analysis.is_some_and(|it| is_short_of_resources(it) && is_enough_in_sum(it))),
             (Self::OutOfCapacity, analysis.is_some_and(is_short_of_resources)),
             (Self::Constrained, analysis.is_some_and(is_refused)),
@@ -66,8 +69,24 @@ impl Cause {
     }
 }
 
+/// The built-in plugins whose final rejections at PreFilter are about the pod itself: a claim that does not exist, or
+/// terms that contradict each other. A rejection by another plugin may end without a change of the pod, as that of a
+/// full quota does.
+const CHECK_THE_POD: [&str; 7] = [
+    "DynamicResources",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+];
+
 fn is_misconfigured(analysis: &Analysis) -> bool {
-    analysis.pod_rejected.as_ref().is_some_and(|rejected| rejected.code == "UnschedulableAndUnresolvable")
+    analysis.pod_rejected.as_ref().is_some_and(|rejected| {
+        let is_final = rejected.code == "UnschedulableAndUnresolvable";
+        is_final && rejected.plugins.iter().all(|plugin| CHECK_THE_POD.contains(&plugin.as_str()))
+    })
 }
 
 fn is_larger_than_any_node(analysis: &Analysis) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use berth_framework::Status;
 use serde::{Deserialize, Serialize};
 
 /// A pod in the scheduler. Durations are in milliseconds.
@@ -104,6 +105,18 @@ pub struct Holder {
     /// the plugin was not asked, or if it answers that it no longer holds the pod.
     #[serde(default)]
     pub message: Option<String>,
+    /// Whether the plugin, asked at the moment, would no longer hold the pod. The pod stays held until an event of the
+    /// plugin's [`Retry`] has the scheduler ask the plugin again.
+    #[serde(default)]
+    pub would_let_go: bool,
+}
+
+impl Holder {
+    /// Takes in what the plugin answers at the moment.
+    pub fn answers(&mut self, status: &Status) {
+        self.would_let_go = status.is_success();
+        self.message = (!self.would_let_go).then(|| status.message());
+    }
 }
 
 impl fmt::Display for Holder {

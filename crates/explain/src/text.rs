@@ -3,13 +3,13 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport},
+    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PodRejected},
     cause::Cause,
     explanation::Explanation,
     nearest::NearNode,
     record::{DecisionRecord, Outcome, RankedNode},
     resources::{Lack, amount},
-    subject::{State, WaitsFor},
+    subject::{Holder, State, WaitsFor},
     suggestion::Suggestion,
 };
 
@@ -27,14 +27,17 @@ impl Explanation {
         match self.reason {
             Cause::Bound => format!("it is on node {}", self.node()),
             Cause::Binding => format!("it is assigned to node {}, but not bound yet", self.node()),
-            Cause::Misconfigured => {
-                let rejected = analysis.and_then(|analysis| analysis.pod_rejected.as_ref());
-                rejected.map_or_else(String::new, |rejected| format!("no node can take it: {}", rejected.message))
-            }
+            Cause::Misconfigured => self.pod_rejected(|it| format!("no node can take it: {}", it.message)),
+            Cause::Rejected => self.pod_rejected(|it| {
+                format!("it is rejected for every node by {}: {}", it.plugins.join(", "), it.message)
+            }),
             Cause::LargerThanAnyNode => analysis.map_or_else(String::new, too_large),
             Cause::Held => {
-                let holders = self.subject.holders.iter();
-                let holders: Vec<_> = holders.map(ToString::to_string).collect();
+                let holder = |it: &Holder| {
+                    let rest = if it.would_let_go { ", which would let it go now" } else { "" };
+                    format!("{it}{rest}")
+                };
+                let holders: Vec<_> = self.subject.holders.iter().map(holder).collect();
                 format!("it is held back by {}", holders.join(", "))
             }
             Cause::WaitingForVictims => {
@@ -75,6 +78,12 @@ impl Explanation {
         }
     }
 
+    /// A sentence about the rejection of the pod at PreFilter.
+    fn pod_rejected(&self, sentence: impl Fn(&PodRejected) -> String) -> String {
+        let rejected = self.analysis.as_ref().and_then(|analysis| analysis.pod_rejected.as_ref());
+        rejected.map_or_else(String::new, sentence)
+    }
+
     /// Names the plugin that rejected the pod, and the node that the pod did not reach.
     fn not_bound(&self) -> String {
         let Some(DecisionRecord { outcome, not_bound: Some(not_bound), .. }) = &self.decision else {
@@ -112,6 +121,7 @@ impl Explanation {
         writeln!(out, "Reason: {:?} (as of {}, {age} ago)", self.reason, self.as_of)?;
         self.write_state(out)?;
         if let Some(decision) = &self.decision {
+            self.write_later_attempts(out, decision.attempt)?;
             write_decision(out, decision, self.decided_milliseconds_ago.unwrap_or(0))?;
         }
         if let Some(analysis) = &self.analysis {
@@ -121,6 +131,29 @@ impl Explanation {
             writeln!(out, "\nNote: {note}")?;
         }
         Ok(())
+    }
+
+    /// Names the attempts after the one of the decision. They have no decision, because they ended before the scheduler
+    /// looked for a node: for example, pods of this owner are held back after faults.
+    fn write_later_attempts(&self, out: &mut String, decided: u32) -> fmt::Result {
+        let (State::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
+        let ended = "ended before the scheduler looked for a node";
+        match last.saturating_sub(decided) {
+            0 => Ok(()),
+            1 => writeln!(out, "\nAttempt {last} {ended}"),
+            _ => writeln!(out, "\nAttempts {} to {last} {ended}", decided + 1),
+        }
+    }
+
+    /// Says what has a plugin asked again that would let the pod go. A gated pod does not come back by time.
+    fn asked_again(&self, holder: &Holder) -> String {
+        let retry = self.subject.retries.iter().find(|retry| retry.plugin == holder.plugin);
+        let events = retry.map(|retry| retry.events.as_slice()).unwrap_or_default();
+        let when = match events {
+            [] => "but none of its events has it asked again".to_owned(),
+            events => format!("and it is asked again at the next of these events: {}", events.join(", ")),
+        };
+        format!("it would let the pod go now, {when}")
     }
 
     fn write_state(&self, out: &mut String) -> fmt::Result {
@@ -153,6 +186,7 @@ impl Explanation {
             }
             match &holder.message {
                 Some(message) => writeln!(out, ": {message}")?,
+                None if holder.would_let_go => writeln!(out, "; {}", self.asked_again(holder))?,
                 None => writeln!(out)?,
             }
         }

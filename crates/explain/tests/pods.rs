@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, Question, Rejected,
-    Sampled, State, Subject, analyze,
+    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, PodRejected, Question,
+    Rejected, Retry, Sampled, State, Subject, analyze,
 };
-use berth_framework::{Call, CycleId, Profile, run::NominatedPods};
+use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
 use berth_testing::{NodeMaker, TestCluster, node, pod};
 use serde_json::json;
@@ -103,6 +103,25 @@ fn the_nearest_node_comes_first_and_says_what_it_lacks() {
     assert_eq!(explanation.reason, Cause::Fragmented, "{text}");
 }
 
+/// PreFilter of NodeAffinity names the nodes of the pod's `matchFields`. Here these are all nodes.
+#[test]
+fn a_plugin_that_leaves_no_node_out_is_not_reported() {
+    let field = |node: &str| {
+        let expression = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+        json!({"matchFields": [expression]})
+    };
+    let terms = ["small-1", "small-2", "gpu", "gpu-small"].map(field);
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": terms}}});
+    let web = pod("web").request("cpu", "1800m").spec("affinity", affinity).build();
+    let explanation = explained(&mut mixed(), &web);
+    let reports = &explanation.analysis.as_ref().expect("it was worked out").plugins;
+    let plugins: Vec<&str> = reports.iter().map(|report| report.plugin.as_str()).collect();
+    assert_eq!(plugins, ["TaintToleration", "NodeResourcesFit"]);
+    let text = explanation.text();
+    assert!(!text.contains(" 0 refused by") && !text.contains("didn't satisfy plugin(s)"), "{text}");
+}
+
 /// A change is suggested only if the pod then fits. If none helps alone, all together may.
 #[test]
 fn changes_that_help_are_suggested() {
@@ -144,6 +163,7 @@ fn the_first_cause_that_holds_is_the_reason() {
             since_milliseconds: 0,
             ends_in_milliseconds: None,
             message: None,
+            would_let_go: false,
         }],
         ..subject()
     };
@@ -152,6 +172,27 @@ fn the_first_cause_that_holds_is_the_reason() {
     assert_eq!(gated.message, "it is held back by SchedulingGates at PreEnqueue");
     let nothing_known = Explanation::new(subject(), None, None);
     assert_eq!(nothing_known.reason, Cause::Unknown, "that is an answer as well");
+}
+
+/// A plugin of the user rejects pods for reasons that may pass, so its rejection says nothing bad of the pod.
+#[test]
+fn a_full_quota_is_no_misconfiguration() {
+    let rejected = |plugin: &str, code: &str, message: &str| {
+        let rejected =
+            PodRejected { plugins: vec![plugin.to_owned()], code: code.to_owned(), message: message.to_owned() };
+        let analysis = Analysis { nodes: 3, pod_rejected: Some(rejected), ..Analysis::default() };
+        Explanation::new(subject(), None, Some(analysis))
+    };
+    let full = "team red has 4 of 4 pods";
+    for code in ["Unschedulable", "UnschedulableAndUnresolvable"] {
+        let explanation = rejected("TeamQuota", code, full);
+        assert_eq!(explanation.reason, Cause::Rejected, "{code}");
+        assert_eq!(explanation.message, format!("it is rejected for every node by TeamQuota: {full}"));
+    }
+    let missing = "persistentvolumeclaim \"data\" not found";
+    let explanation = rejected("VolumeBinding", "UnschedulableAndUnresolvable", missing);
+    assert_eq!(explanation.reason, Cause::Misconfigured);
+    assert_eq!(explanation.message, format!("no node can take it: {missing}"));
 }
 
 #[test]
@@ -222,6 +263,62 @@ fn a_rejection_after_the_choice_of_a_node_is_named() {
         Some(analysis(&mut mixed(), &pod("web").request("cpu", "1800m").build(), None)),
     );
     assert_eq!(impossible.reason, Cause::Fragmented, "it no longer fits");
+}
+
+/// The pod is held back after its second fault, so its later attempts end before a decision.
+#[test]
+fn attempts_that_ended_before_a_decision_are_named() {
+    let text = |attempts: u32| {
+        let failed = DecisionRecord {
+            uid: "web".into(),
+            at: Time(0),
+            attempt: 2,
+            outcome: Outcome::Failed { message: "trapped in filter".to_owned() },
+            sampled: Sampled::default(),
+            best: Vec::new(),
+            rejected: Vec::new(),
+            not_bound: None,
+        };
+        Explanation::new(Subject { attempts, ..subject() }, Some((failed, 0)), None).text()
+    };
+    let ended = "ended before the scheduler looked for a node\n\nAttempt 2, 0.0s ago, failed: trapped in filter";
+    assert!(!text(2).contains("ended before"), "{}", text(2));
+    assert!(text(3).contains(&format!("attempts so far: 3\n\nAttempt 3 {ended}")), "{}", text(3));
+    assert!(text(5).contains(&format!("attempts so far: 5\n\nAttempts 3 to 5 {ended}")), "{}", text(5));
+}
+
+/// A gated pod is asked about at an event alone, so a plugin may have changed its mind long ago.
+#[test]
+fn a_gate_that_would_open_says_what_has_it_asked_again() {
+    let gated = |status: &Status, events: &[&str]| {
+        let mut holder = Holder {
+            point: Some("PreEnqueue".to_owned()),
+            plugin: "NotBefore".to_owned(),
+            since_milliseconds: 490_000,
+            ends_in_milliseconds: None,
+            message: None,
+            would_let_go: false,
+        };
+        holder.answers(status);
+        let events = events.iter().map(|event| (*event).to_owned()).collect();
+        let retries = vec![Retry { plugin: "NotBefore".to_owned(), events }];
+        Explanation::new(Subject { holders: vec![holder], retries, ..subject() }, None, None)
+    };
+    let explanation = gated(&Status::unresolvable("not before 9:00"), &["ConfigMap/Add|Update"]);
+    assert_eq!(explanation.message, "it is held back by NotBefore at PreEnqueue");
+    let text = explanation.text();
+    assert!(text.contains("Held by: NotBefore at PreEnqueue, for 8m10s: not before 9:00\n"), "{text}");
+
+    let explanation = gated(&Status::success(), &["ConfigMap/Add|Update", "Pod/Update"]);
+    assert_eq!(explanation.message, "it is held back by NotBefore at PreEnqueue, which would let it go now");
+    let again = "for 8m10s; it would let the pod go now, and it is asked again at the next of these events: \
+                 ConfigMap/Add|Update, Pod/Update\n";
+    assert!(explanation.text().contains(again), "{}", explanation.text());
+    let json = serde_json::to_value(&explanation).expect("JSON");
+    assert_eq!((&json["holders"][0]["wouldLetGo"], &json["holders"][0]["message"]), (&json!(true), &json!(null)));
+
+    let text = gated(&Status::success(), &[]).text();
+    assert!(text.contains("it would let the pod go now, but none of its events has it asked again\n"), "{text}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(crate) struct Plugin<B> {
     history: FaultHistory,
     /// The reason of the last failure, or of the last change by an operator.
     last_reason: Option<String>,
+    /// Whether there was a binary or a refused file since the program started, for the text about a missing plugin.
+    had_file: bool,
     /// The profiles that use the plugin, by `schedulerName`.
     profiles: BTreeMap<String, ProfileSlot>,
 }
@@ -80,6 +82,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
             life: Life::Absent,
             history: FaultHistory::default(),
             last_reason: None,
+            had_file: false,
             profiles: BTreeMap::new(),
         }
     }
@@ -90,6 +93,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     /// Starts with the directory's binary, which existed when the program started and is assumed to have served before.
     pub(crate) fn serve_from_the_start(&mut self, component: Component<B>) {
+        self.had_file = true;
         self.life = Life::Serving { installed: Installed { component, fallback: None, refused: None } };
     }
 
@@ -167,6 +171,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     /// Follows an event: changes the state, and gives each profile the binary that now serves there.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
+        self.had_file |= matches!(event, Event::Found(_) | Event::FileRefused(_));
         let mut consequences = self.apply(event, now, policy);
         self.profiles.values_mut().for_each(|slot| slot.end_restart(now));
         consequences.add(self.settle(policy));
@@ -414,7 +419,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
             (Some(refused), _) => format!("plugin {name:?} is refused: {origin} {}", refused.reason),
             (None, BuiltIn::LeftOut) => return Service::Pass(format!("plugin {name:?} is not in this build")),
             (None, BuiltIn::None | BuiltIn::Present { .. }) => {
-                format!("plugin {name:?} is missing: {origin} does not exist yet")
+                let since = if self.had_file { "any more" } else { "yet" };
+                format!("plugin {name:?} is missing: {origin} does not exist {since}")
             }
         };
         policy.plugin(name).nobody(reason)

@@ -120,6 +120,10 @@ fn iter<T>(by_name: &ByName<T>) -> impl Iterator<Item = (&str, &str, &T)> {
     })
 }
 
+fn entry<'a, T>(by_name: &'a ByName<T>, namespace: &str, name: &str) -> Option<&'a T> {
+    by_name.get(namespace)?.get(name)
+}
+
 fn put<T>(by_name: &mut ByName<T>, namespace: &str, name: &str, object: Option<T>) {
     if let Some(object) = object {
         by_name.entry(namespace.to_owned()).or_default().insert(name.to_owned(), object);
@@ -154,6 +158,8 @@ pub struct ObjectView<T> {
     decode: Decode<T>,
     by_name: ByName<Arc<T>>,
     problems: ByName<String>,
+    /// The namespaces and names of the objects that have another problem than before the last refresh.
+    new_problems: Vec<(String, String)>,
     /// The position up to which the kind's changes were followed; `None` if the table does not have the kind.
     seen: Option<u64>,
     /// The position up to which all changes of the table were followed. If it did not change, the kind is not looked
@@ -175,8 +181,9 @@ impl<T: DeserializeOwned + Send + Sync + 'static> ObjectView<T> {
 
 impl<T> ObjectView<T> {
     fn with(api_version: &'static str, kind: &'static str, decode: Decode<T>) -> Self {
-        let (by_name, problems) = (BTreeMap::new(), BTreeMap::new());
-        Self { api_version, kind, decode, by_name, problems, seen: None, seen_of_table: None, version: 0 }
+        let (by_name, problems, new_problems) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (seen, seen_of_table) = (None, None);
+        Self { api_version, kind, decode, by_name, problems, new_problems, seen, seen_of_table, version: 0 }
     }
 
     /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. It shares the decoded object
@@ -215,6 +222,7 @@ impl<T> ObjectView<T> {
     }
 
     fn follow(&mut self, table: &ObjectTable, report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
+        self.new_problems.clear();
         if self.seen_of_table.replace(table.position) == Some(table.position) {
             return Catchup::Nothing;
         }
@@ -247,10 +255,13 @@ impl<T> ObjectView<T> {
             }
             Some(_) | None => {
                 let known = std::mem::take(&mut self.by_name);
-                self.problems.clear();
+                let known_problems = std::mem::take(&mut self.problems);
                 for (namespace, name, object) in iter(&objects.by_name) {
                     self.take(namespace, name, Some(object), table.is_shared);
                 }
+                self.new_problems.retain(|(namespace, name)| {
+                    entry(&known_problems, namespace, name) != entry(&self.problems, namespace, name)
+                });
                 let gone = iter(&known).filter(|(namespace, name, _)| self.get(namespace, name).is_none());
                 gone.for_each(|(namespace, name, _)| report(namespace, name, None));
                 self.iter().for_each(|(namespace, name, object)| report(namespace, name, Some(object)));
@@ -268,6 +279,9 @@ impl<T> ObjectView<T> {
             Some(Ok(object)) => (Some(object), None),
             Some(Err(error)) => (None, Some(error.to_string())),
         };
+        if problem.is_some() && entry(&self.problems, namespace, name) != problem.as_ref() {
+            self.new_problems.push((namespace.to_owned(), name.to_owned()));
+        }
         put(&mut self.by_name, namespace, name, object);
         put(&mut self.problems, namespace, name, problem);
     }
@@ -281,7 +295,7 @@ impl<T> ObjectView<T> {
     /// The object, if it exists and decodes. The namespace of a cluster-scoped kind is empty.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.by_name.get(namespace)?.get(name)
+        entry(&self.by_name, namespace, name)
     }
 
     /// The objects with namespace and name, in the order of these.
@@ -298,6 +312,19 @@ impl<T> ObjectView<T> {
     /// The objects that could not be decoded, with namespace, name and reason.
     pub fn problems(&self) -> impl Iterator<Item = (&str, &str, &String)> {
         iter(&self.problems)
+    }
+
+    /// The objects that the last refresh could not decode, with namespace, name and reason. An object that had the same
+    /// problem before is left out.
+    pub fn new_problems(&self) -> impl Iterator<Item = (&str, &str, &String)> {
+        let problem = |(namespace, name): &(String, String)| entry(&self.problems, namespace, name);
+        self.new_problems.iter().filter_map(move |it| Some((it.0.as_str(), it.1.as_str(), problem(it)?)))
+    }
+
+    /// `apiVersion/kind` of the objects.
+    #[must_use]
+    pub fn shown_kind(&self) -> String {
+        format!("{}/{}", self.api_version, self.kind)
     }
 }
 
@@ -340,6 +367,28 @@ mod tests {
         assert!(view.refresh(&table));
         assert_eq!(picture(&view), [("four".to_owned(), 4)]);
         assert_eq!(view.problems().count(), 0);
+    }
+
+    #[test]
+    fn a_problem_is_new_once() {
+        let mut table = ObjectTable::default();
+        let mut view = ObjectView::<i64>::new("v1", "Number");
+        let mut refresh = |table: &ObjectTable| {
+            view.refresh(table);
+            view.new_problems().map(|(_, name, _)| name.to_owned()).collect::<Vec<_>>()
+        };
+        table.apply(&change("one", Some("1")));
+        table.apply(&change("two", Some("\"two\"")));
+        assert_eq!(refresh(&table), ["two"]);
+        assert_eq!(refresh(&table), [""; 0], "nothing has changed");
+        table.apply(&change("two", Some("\"two\"")));
+        assert_eq!(refresh(&table), [""; 0], "it is the same problem");
+        table.apply(&change("two", Some("[]")));
+        assert_eq!(refresh(&table), ["two"], "it is another problem");
+        table.clear();
+        table.apply(&change("two", Some("[]")));
+        table.apply(&change("three", Some("\"three\"")));
+        assert_eq!(refresh(&table), ["three"]);
     }
 
     #[test]

@@ -11,7 +11,10 @@ use crate::{list::short, one::One, output::Output, table};
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client().await?.list().await?;
     let Some(plugin) = plugins.iter().find(|plugin| plugin.name == one.name) else {
-        bail!("unknown plugin {:?}; `berth plugin list` shows all plugins", one.name);
+        let known: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+        let meant = berth_config::nearest(&one.name, &known);
+        let meant = meant.map(|name| format!(" (did you mean {name:?}?)")).unwrap_or_default();
+        bail!("unknown plugin {:?}{meant}; `berth plugin list` shows all plugins", one.name);
     };
     let mut out = io::stdout().lock();
     match one.output {
@@ -72,11 +75,20 @@ fn out_of_service(binary: &QuarantinedBinary) -> String {
     format!("{digest} (version {version}) until {until}")
 }
 
-/// The data that a manifest asks to read.
+/// The data that a manifest asks to read. Labels and annotations are named by their keys, as `inspect` does.
 fn list_of_needs(needs: &Needs) -> String {
+    let columns = needs.columns.iter().flat_map(|column| {
+        let (what, keys) = match column.as_str() {
+            "Labels" => ("label", needs.label_keys.as_slice()),
+            "Annotations" => ("annotation", needs.annotation_keys.as_slice()),
+            _ => ("", <&[String]>::default()),
+        };
+        let keys: Vec<String> = keys.iter().map(|key| format!("{what} {key}")).collect();
+        if keys.is_empty() { vec![column.clone()] } else { keys }
+    });
     let pods = [(needs.pods, "pods on nodes"), (needs.pod_json, "pending pods as JSON")];
     let pods = pods.into_iter().filter(|(wanted, _)| *wanted).map(|(_, what)| what);
-    let all = needs.columns.iter().map(String::as_str).chain(pods).chain(needs.objects.iter().map(String::as_str));
+    let all = columns.chain(pods.map(str::to_owned)).chain(needs.objects.iter().cloned());
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -102,4 +114,26 @@ fn grant_rows(grants: &Grants, place: &str) -> Vec<(String, String)> {
 
 fn none(text: String) -> String {
     if text.is_empty() { "none".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_annotations_are_named_by_their_keys() {
+        let text = str::to_owned;
+        let needs = Needs {
+            columns: ["Names", "Labels", "Annotations"].map(text).to_vec(),
+            label_keys: vec![text("zone")],
+            annotation_keys: ["cost", "team"].map(text).to_vec(),
+            pods: true,
+            objects: vec![text("v1/ConfigMap")],
+            ..Needs::default()
+        };
+        let shown = "Names, label zone, annotation cost, annotation team, pods on nodes, v1/ConfigMap";
+        assert_eq!(list_of_needs(&needs), shown);
+        let all_labels = Needs { label_keys: Vec::new(), ..needs };
+        assert!(list_of_needs(&all_labels).starts_with("Names, Labels, annotation cost"));
+    }
 }

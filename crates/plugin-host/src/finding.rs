@@ -29,8 +29,9 @@ pub(crate) enum FoundIn {
 pub(crate) enum Found {
     /// A plugin that is ready to be built. It may serve if its needs are granted.
     Binary(Component<ReadyBinary>),
-    /// These bytes are not a plugin. `digest` is `None` if they could not be read. `reason` continues the file's name.
-    NoPlugin { digest: Option<Digest>, reason: String },
+    /// These bytes are not the plugin of this name. `digest` is `None` if they could not be read. `reason` continues the
+    /// file's name. `own_name` is the name in the manifest if this name alone is wrong.
+    NoPlugin { digest: Option<Digest>, reason: String, own_name: Option<String> },
     /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. `reason` continues
     /// the file's name.
     NotAdmitted { digest: Option<Digest>, reason: String },
@@ -63,11 +64,12 @@ impl From<DirectoryEvent> for Finding {
                 Found::NotAdmitted { digest, reason: reason.to_string() }
             }
             DirectoryChange::Refused { digest, error } => {
+                let own_name = error.own_name().map(str::to_owned);
                 let mut reason = chain(&error);
                 if error.is_of_the_moment() {
                     reason += &format!("; a running scheduler tries again within {} s", LONGEST_WAIT.as_secs());
                 }
-                Found::NoPlugin { digest, reason }
+                Found::NoPlugin { digest, reason, own_name }
             }
         };
         Self { plugin: PluginName::from(name), found_in: FoundIn::Directory, found }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use berth_components::EmbeddedComponent;
+use berth_config::NamedPoints;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
 use berth_lifecycle::{
     Component, Consequences, Fallback, Fault, Forbidden, OrderError, PluginRegistry, PluginStatus, Rebuild, Remembered,
@@ -38,6 +39,8 @@ pub struct PluginInventory {
     rules: Rules,
     registry: PluginRegistry<ReadyBinary>,
     totals: PluginTotals,
+    /// The points at which the profiles that are kept up to date enable plugins by name.
+    named_points: NamedPoints,
 }
 
 /// The consequences of a finding.
@@ -56,6 +59,9 @@ pub enum UnusableFile {
     /// The file is not a plugin. The text says what is wrong with it.
     #[error("{0}")]
     NoPlugin(String),
+    /// The file is the plugin `name`, under the name of another plugin.
+    #[error("{reason}")]
+    OtherName { name: String, reason: String },
 }
 
 /// A description of a plugin of the plugins directory.
@@ -68,7 +74,7 @@ pub struct InstalledPlugin {
 impl PluginInventory {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, registry: PluginRegistry::default(), totals: PluginTotals::default() }
+        Self { rules, ..Self::default() }
     }
 
     /// Sets the features for profiles that are read and built from now on.
@@ -174,8 +180,14 @@ impl PluginInventory {
                 warn!(plugin = plugin.as_str(), reason, "the plugin cannot be pulled; keeping the current version");
                 TakenIn::default()
             }
-            Found::Unreachable(reason) => self.no_plugin(&plugin, None, reason, now),
-            Found::NoPlugin { digest, reason } => self.no_plugin(&plugin, digest, reason, now),
+            Found::Unreachable(reason) => self.no_plugin(&plugin, None, UnusableFile::NoPlugin(reason), now),
+            Found::NoPlugin { digest, reason, own_name } => {
+                let unusable = match own_name {
+                    Some(name) => UnusableFile::OtherName { name, reason },
+                    None => UnusableFile::NoPlugin(reason),
+                };
+                self.no_plugin(&plugin, digest, unusable, now)
+            }
             Found::Gone => {
                 info!(plugin = plugin.as_str(), file = %file.display(), "gone");
                 let consequences = self.registry.removed(&plugin, now, &self.rules);
@@ -184,9 +196,9 @@ impl PluginInventory {
         }
     }
 
-    fn no_plugin(&mut self, plugin: &PluginName, digest: Option<Digest>, reason: String, now: Time) -> TakenIn {
-        let consequences = self.registry.refused(plugin, digest, &reason, now, &self.rules);
-        TakenIn { consequences, unusable: Some(UnusableFile::NoPlugin(reason)) }
+    fn no_plugin(&mut self, plugin: &PluginName, digest: Option<Digest>, unusable: UnusableFile, now: Time) -> TakenIn {
+        let consequences = self.registry.refused(plugin, digest, &unusable.to_string(), now, &self.rules);
+        TakenIn { consequences, unusable: Some(unusable) }
     }
 
     /// The name of a finding's source for people: a file, or the reference of an artifact.

@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use berth_config::{PluginCatalogue, Settings, Usage};
 use berth_framework::{Extenders, Profile};
 use berth_lifecycle::OrderError;
+use berth_model::PluginName;
 use berth_scheduler::Supervision;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -129,6 +130,9 @@ pub struct HostSettings {
 pub enum OrderRefusal {
     #[error(transparent)]
     Lifecycle(#[from] OrderError),
+    /// No plugin has this name, and one has nearly this name.
+    #[error("unknown plugin {plugin:?} (did you mean {nearest:?}?); `berth plugin list` shows all plugins")]
+    Misspelt { plugin: PluginName, nearest: String },
     #[error("no plugins directory to load from: start the scheduler with --plugins-dir")]
     NoDirectory,
     #[error("file not found: {}", .0.display())]
@@ -136,13 +140,42 @@ pub enum OrderRefusal {
 }
 
 impl OrderRefusal {
+    /// Adds the known name that is nearest to an unknown one.
+    pub(crate) fn with_nearest<'a>(self, known: impl Iterator<Item = &'a PluginName>) -> Self {
+        let OrderRefusal::Lifecycle(OrderError::UnknownPlugin(plugin)) = &self else { return self };
+        let known: Vec<&str> = known.map(PluginName::as_str).collect();
+        match berth_config::nearest(plugin, &known) {
+            Some(nearest) => OrderRefusal::Misspelt { plugin: plugin.clone(), nearest },
+            None => self,
+        }
+    }
+
     /// Whether the order is about a plugin that does not exist. Otherwise the order is impossible for another reason.
     pub fn is_unknown_plugin(&self) -> bool {
         match self {
-            OrderRefusal::Lifecycle(OrderError::UnknownPlugin(_)) => true,
+            OrderRefusal::Lifecycle(OrderError::UnknownPlugin(_)) | OrderRefusal::Misspelt { .. } => true,
             OrderRefusal::Lifecycle(OrderError::NoFallback { .. })
             | OrderRefusal::NoDirectory
             | OrderRefusal::NoFile(_) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_about_a_misspelt_plugin_names_the_nearest_one() {
+        let known = ["NodeName", "NodeRating"].map(PluginName::from);
+        let refusal =
+            |name: &str| OrderRefusal::from(OrderError::UnknownPlugin(name.into())).with_nearest(known.iter());
+        let near = refusal("NodeRatin");
+        let text = "unknown plugin \"NodeRatin\" (did you mean \"NodeRating\"?); `berth plugin list` shows all plugins";
+        assert_eq!((near.to_string().as_str(), near.is_unknown_plugin()), (text, true));
+        let far = refusal("Nobody");
+        assert_eq!(far.to_string(), "unknown plugin \"Nobody\"; `berth plugin list` shows all plugins");
+        let other = OrderRefusal::NoDirectory.with_nearest(known.iter());
+        assert_eq!(other, OrderRefusal::NoDirectory);
     }
 }

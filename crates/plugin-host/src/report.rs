@@ -45,8 +45,12 @@ pub struct PluginReport {
     pub dropped_log_lines: u64,
     /// The number of effects that the plugin asked for without a grant, by kind of effect.
     pub effects_refused: BTreeMap<String, u64>,
-    /// The reason for the state. It is absent if the plugin serves and its file is the serving binary.
+    /// The reason for the state. It is absent if the plugin serves, its file is the serving binary, and no point is
+    /// missed.
     pub reason: Option<String>,
+    /// The lists of the configuration that enable the plugin at a point which the binary that serves does not
+    /// implement, each with what is wrong.
+    pub missed_points: Vec<String>,
     /// The reason of the last failure or of an operator's last change, however long ago it was.
     pub last_reason: Option<String>,
     /// The target of a rollback: a digest, or `built-in`.
@@ -108,8 +112,15 @@ impl PluginReport {
                 "replace the file",
             )
         });
+        let of_points = self.missed_points.iter().map(|missed| {
+            complaint(
+                true,
+                format!("plugin {name} is not asked where the configuration enables it: {missed}"),
+                "take the plugin out of that list, or install a version that implements the point",
+            )
+        });
         let is_used = !self.profiles.is_empty();
-        by_state.into_iter().chain(of_file).filter(|_| is_used).collect()
+        by_state.into_iter().chain(of_file).chain(of_points).filter(|_| is_used).collect()
     }
 }
 
@@ -166,6 +177,10 @@ pub struct ServingBinary {
 #[serde(rename_all = "camelCase", default)]
 pub struct Needs {
     pub columns: Vec<String>,
+    /// The keys of the labels of nodes that the plugin reads. If it names none and reads the column, it reads all.
+    pub label_keys: Vec<String>,
+    /// The keys of the annotations of nodes that the plugin reads.
+    pub annotation_keys: Vec<String>,
     /// Whether the plugin needs pods on nodes.
     pub pods: bool,
     /// Whether the plugin needs the JSON of pending pods.
@@ -213,6 +228,9 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
     let status = inventory.status(name)?;
     let text = |binary: Option<BinaryId>| binary.map_or_else(String::new, |binary| binary.to_string());
     let profiles = status.profiles.iter();
+    let missed_points: Vec<String> =
+        status.profiles.iter().flat_map(|(profile, _)| inventory.missed_points(name, profile)).collect();
+    let missed = (!missed_points.is_empty()).then(|| missed_points.join("; "));
     let mut report = PluginReport {
         name: name.to_owned(),
         digest: text(status.service.id()),
@@ -225,7 +243,8 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
             FailurePolicy::Fail => "Fail".to_owned(),
             FailurePolicy::Ignore => "Ignore".to_owned(),
         },
-        reason: status.reason.clone(),
+        reason: status.reason.clone().or(missed),
+        missed_points,
         last_reason: status.last_reason.map(str::to_owned),
         previous_digest: status.fallback.map(|fallback| match fallback {
             Fallback::BuiltIn => "built-in".to_owned(),
@@ -299,6 +318,8 @@ impl PluginReport {
         self.exports = factory.points().iter().map(|point| point.shown().to_owned()).collect();
         (self.needs.pods, self.needs.pod_json) = (manifest.needs.pods, manifest.needs.pod_json);
         self.needs.columns = manifest.needs.columns.iter().map(|column| format!("{column:?}")).collect();
+        self.needs.label_keys.clone_from(&manifest.needs.label_keys);
+        self.needs.annotation_keys.clone_from(&manifest.needs.annotation_keys);
         let objects = manifest.needs.objects.iter();
         self.needs.objects = objects.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();
     }

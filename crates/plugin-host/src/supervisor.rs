@@ -348,7 +348,14 @@ impl Supervisor {
             (Ok(()), Some(binary)) => {
                 let restarted = self.restarts.end(plugin, scheduler_name).map(BinaryId::Component);
                 let (version_number, is_restart) = (version.version.clone(), restarted == Some(binary));
-                sinks.tell(plugin, by, Notice::Swapped { profile, version: version_number, binary, is_restart });
+                let swapped = Notice::Swapped { profile, version: version_number, binary, is_restart };
+                sinks.tell(plugin, by.clone(), swapped);
+                // The first instance of the binary was already told of.
+                if !is_restart {
+                    for missed in inventory.missed_points(plugin, scheduler_name) {
+                        sinks.tell(plugin, by.clone(), Notice::PointMissed { missed });
+                    }
+                }
                 sinks.metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
                 inventory.taken(plugin, scheduler_name, Some(binary), now())
             }
@@ -377,6 +384,7 @@ impl Supervisor {
             Order::Disable => inventory.set_disabled(plugin, true, now()).map_err(OrderRefusal::from),
             Order::Rollback => inventory.roll_back(plugin, now()).map_err(OrderRefusal::from),
         };
+        let consequences = consequences.map_err(|refusal| refusal.with_nearest(self.inventory.names()));
         let refused = consequences.as_ref().err().map(ToString::to_string);
         let standing = standing(&self.inventory, plugin);
         let ordered = Notice::Ordered { order: order.as_str(), by: by.clone(), refused, standing };

@@ -46,6 +46,37 @@ pub fn is_of_built_ins(kind: &KindRef) -> bool {
     KINDS.iter().any(is_it)
 }
 
+/// `apiVersion/kind`. An event may name a kind only by its plural, which stands in place of the kind then.
+#[must_use]
+pub fn shown(kind: &KindRef) -> String {
+    let name = if kind.kind.is_empty() { &kind.plural } else { &kind.kind };
+    format!("{}/{name}", kind.api_version())
+}
+
+/// The kind of Kubernetes with the same `apiVersion` whose name is close to this one, which is not among them.
+#[must_use]
+pub fn nearest(api_version: &str, kind: &str) -> Option<String> {
+    let known: Vec<String> = KindRef::well_known()
+        .filter_map(|resource| KindRef::of_resource(&resource))
+        .filter(|known| known.api_version() == api_version)
+        .map(|known| known.kind)
+        .collect();
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    if names.contains(&kind) { None } else { berth_config::nearest(kind, &names) }
+}
+
+/// What to do about a kind that the API server does not serve.
+#[must_use]
+pub fn advice_on_missing(kind: &KindRef) -> String {
+    if is_of_built_ins(kind) {
+        return "this API of Kubernetes is off or of another release: compare --emulated-version with the server's release"
+            .to_owned();
+    }
+    let meant = nearest(&kind.api_version(), &kind.kind);
+    let meant = meant.map(|kind| format!(" (did you mean {kind}?)")).unwrap_or_default();
+    format!("install its CRD, or correct the kind in the plugin's manifest{meant}")
+}
+
 /// Plugins, and the kinds that they read but can do without. Even then, no pod is placed on a node where it must not
 /// run.
 const DISPENSABLE: [(&str, &str, &str); 10] = [
@@ -107,6 +138,23 @@ mod tests {
             "storage.k8s.io/CSINode CSINode",
         ];
         assert_eq!(wanted, expected);
+    }
+
+    #[test]
+    fn a_kind_that_nobody_serves_comes_with_advice() {
+        let advice = "install its CRD, or correct the kind in the plugin's manifest";
+        let meant = KindRef::of_kind("v1", "Configmap");
+        assert_eq!(
+            (shown(&meant), nearest("v1", "Configmap").as_deref()),
+            ("v1/Configmap".to_owned(), Some("ConfigMap"))
+        );
+        assert_eq!(advice_on_missing(&meant), format!("{advice} (did you mean ConfigMap?)"));
+        assert_eq!(advice_on_missing(&KindRef::of_kind("example.com/v1", "Rating")), advice);
+        let of_built_ins = advice_on_missing(&KindRef::of_kind("resource.k8s.io/v1", "ResourceClaim"));
+        assert!(of_built_ins.contains("--emulated-version"), "{of_built_ins}");
+        assert_eq!((nearest("v1", "ConfigMap"), nearest("v1", "Secret")), (None, None));
+        let plural = KindRef::of_resource("herds.v1.example.com").expect("a kind");
+        assert_eq!((shown(&plural).as_str(), advice_on_missing(&plural).as_str()), ("example.com/v1/herds", advice));
     }
 
     #[test]

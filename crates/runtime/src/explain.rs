@@ -26,7 +26,7 @@ use berth_explain::{
     Subject, analyze,
 };
 use berth_framework::{
-    Call, CycleId, Manifest as PluginManifest, Meter, Profile,
+    Call, CycleId, Manifest as PluginManifest, Meter, Profile, Status,
     run::{NominatedPods, Refusal},
 };
 use berth_model::{Pod, PodUid, Sym, Time, api};
@@ -290,9 +290,10 @@ impl Explainer {
                              may differ from the earlier ones"
                         ));
                     }
-                    let gates =
-                        subject.holders.iter_mut().filter(|holder| holder.point.as_deref() == Some("PreEnqueue"));
-                    gates.for_each(|gate| gate.message.clone_from(&they_say.at_the_gate));
+                    let is_gate = |holder: &&mut Holder| holder.point.as_deref() == Some("PreEnqueue");
+                    if let Some(answer) = &they_say.at_the_gate {
+                        subject.holders.iter_mut().filter(is_gate).for_each(|gate| gate.answers(answer));
+                    }
                     subject.holders.extend(they_say.out_of_service);
                     subject.retries = they_say.retries;
                     analysis = Some(they_say.analysis);
@@ -378,8 +379,9 @@ struct PluginsSay {
     blind: Vec<String>,
     /// The plugin without which no attempt begins.
     out_of_service: Option<Holder>,
-    /// The reason why the pod may not enter activeQ, from the plugin that keeps it out.
-    at_the_gate: Option<String>,
+    /// The current answer of the plugin that keeps the pod out of activeQ. `None` if the pod is not gated, or if the
+    /// plugin cannot be asked.
+    at_the_gate: Option<Status>,
 }
 
 impl PluginsSay {
@@ -408,9 +410,10 @@ impl PluginsSay {
         let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
         let analysis = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node));
         let gate = gate.and_then(|name| profile.find(&name));
-        let gate =
+        let answer =
             gate.and_then(|plugin| profile.get(plugin)?.pre_enqueue().map(|it| it.pre_enqueue(&pod, view.table())));
-        let at_the_gate = gate.filter(|status| !status.is_success()).map(|status| status.message());
+        // A plugin that did not follow the cluster may let the pod in by mistake.
+        let at_the_gate = answer.filter(|status| analysis.error.is_none() || !status.is_success());
         Some(Self { analysis, retries, blind, out_of_service, at_the_gate })
     }
 }

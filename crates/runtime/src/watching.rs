@@ -4,7 +4,11 @@
 //! decides which pods this concerns (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod,
 //! so scheduling waits for these.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use berth_cluster::{Client, WatchEvent, WatchHandle, WatchObserver, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
@@ -32,7 +36,8 @@ const PLUGINS_FIRST: Duration = Duration::from_secs(3);
 pub(crate) struct WatchPlan {
     pod_json: bool,
     features: Features,
-    kinds: BTreeSet<KindRef>,
+    /// The kinds, each with the plugins that need it.
+    kinds: BTreeMap<KindRef, BTreeSet<String>>,
     /// The kinds that plugins read. Their first lists must be complete.
     read: BTreeSet<ObjectKind>,
 }
@@ -58,7 +63,10 @@ struct Watching {
     watches: WatchHandle,
     informers: Arc<Informers>,
     features: Features,
-    kinds: BTreeSet<KindRef>,
+    /// The kinds, each with the plugins that need it.
+    kinds: BTreeMap<KindRef, BTreeSet<String>>,
+    /// The kinds that the server does not serve, with its answers.
+    missing: BTreeMap<KindRef, String>,
     /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
     /// The kinds among these that were neither listed nor refused yet.
@@ -114,18 +122,22 @@ impl WatchPlan {
     ) -> Self {
         let plugins = profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
         let of_extenders = extenders.map(HttpExtenders::manifest);
-        let manifests: Vec<&Manifest> = plugins.chain(&of_extenders).collect();
-        let kinds = manifests.iter().flat_map(|manifest| wanted(manifest, features)).collect();
-        let read = manifests.iter().flat_map(|manifest| watched_kinds::read(manifest, features)).cloned().collect();
-        Self { pod_json: pod_json || extenders.is_some(), features, kinds, read }
+        let pod_json = pod_json || extenders.is_some();
+        let mut plan = Self { pod_json, features, kinds: BTreeMap::new(), read: BTreeSet::new() };
+        plugins.chain(&of_extenders).for_each(|manifest| plan.want(manifest));
+        plan
+    }
+
+    fn want(&mut self, manifest: &Manifest) {
+        for kind in wanted(manifest, self.features) {
+            self.kinds.entry(kind).or_default().insert(manifest.name.clone());
+        }
+        self.read.extend(watched_kinds::read(manifest, self.features).cloned());
     }
 
     fn add(&mut self, request: &WatchRequest) {
         match request {
-            WatchRequest::Kinds(manifest) => {
-                self.kinds.extend(wanted(manifest, self.features));
-                self.read.extend(watched_kinds::read(manifest, self.features).cloned());
-            }
+            WatchRequest::Kinds(manifest) => self.want(manifest),
             // No watch has begun yet.
             WatchRequest::PodsAgain => {}
         }
@@ -163,7 +175,7 @@ impl Watching {
         let WatchPlan { pod_json, features, kinds, read } = plan;
         let (sink, watched) = mpsc::channel(EVENTS_BOUND);
         let observer = Some(Arc::clone(&informers) as Arc<dyn WatchObserver>);
-        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect(), observer };
+        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.keys().cloned().collect(), observer };
         let watches = spawn_watches(client, watches, &sink);
         let progress = Progress::Listing;
         let unlisted = read.clone();
@@ -175,6 +187,7 @@ impl Watching {
             informers,
             features,
             kinds,
+            missing: BTreeMap::new(),
             read,
             unlisted,
             listed,
@@ -260,9 +273,17 @@ impl Watching {
 
     fn want(&mut self, manifest: &Manifest) {
         for kind in wanted(manifest, self.features) {
-            if self.kinds.insert(kind.clone()) {
-                info!(plugin = manifest.name, kind = kind.resource(), "watching a kind that a plugin reads");
+            let users = self.kinds.entry(kind.clone()).or_default();
+            let (is_new_kind, is_new_user) = (users.is_empty(), users.insert(manifest.name.clone()));
+            if is_new_kind {
+                info!(
+                    plugin = manifest.name,
+                    kind = watched_kinds::shown(&kind),
+                    "watching a kind that a plugin reads"
+                );
                 self.watches.add(kind);
+            } else if is_new_user && let Some(reason) = self.missing.get(&kind) {
+                tell_missing(&kind, &manifest.name, reason);
             }
         }
     }
@@ -287,10 +308,32 @@ impl Watching {
             }
             WatchEvent::PodsSynced => self.pods_synced = true,
             WatchEvent::NodesSynced => self.nodes_synced = true,
-            WatchEvent::Synced { kind } => return self.is_complete(&kind),
+            WatchEvent::Synced { kind, missing } => {
+                self.note_missing(&kind, missing);
+                return self.is_complete(&kind);
+            }
             WatchEvent::Forbidden { kind, rule } => return self.go_without(&kind, &rule),
         }
         None
+    }
+
+    /// Tells once that the server does not serve a kind. The plugins that need the kind see none of its objects.
+    fn note_missing(&mut self, kind: &KindRef, missing: Option<String>) {
+        let Some(reason) = missing else {
+            self.missing.retain(|missing, _| !is_same_kind(missing, kind));
+            return;
+        };
+        if !self.missing.contains_key(kind) {
+            tell_missing(kind, &self.users(kind), &reason);
+        }
+        self.missing.insert(kind.clone(), reason);
+    }
+
+    /// The plugins that need the kind.
+    fn users(&self, kind: &KindRef) -> String {
+        let users = self.kinds.iter().filter(|(wanted, _)| is_same_kind(wanted, kind)).flat_map(|(_, users)| users);
+        let users: BTreeSet<&str> = users.map(String::as_str).collect();
+        users.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     fn is_complete(&mut self, kind: &KindRef) -> Option<Event> {
@@ -328,6 +371,18 @@ impl Watching {
     fn is_listed(&self) -> bool {
         self.pods_synced && self.nodes_synced && self.unlisted.is_empty()
     }
+}
+
+/// Whether both are one kind. The server may have told a name of one that the other lacks.
+fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
+    let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
+    one.api_version() == other.api_version()
+        && (is_same(&one.kind, &other.kind) || is_same(&one.plural, &other.plural))
+}
+
+fn tell_missing(kind: &KindRef, plugins: &str, reason: &str) {
+    let (fix, kind) = (watched_kinds::advice_on_missing(kind), watched_kinds::shown(kind));
+    warn!(kind, plugins, reason, fix, "the server does not serve a kind that plugins read; they see no objects of it");
 }
 
 fn object_kind(kind: &KindRef) -> ObjectKind {

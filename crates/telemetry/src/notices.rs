@@ -81,6 +81,11 @@ pub enum Notice {
     Unused {
         file: String,
     },
+    /// The configuration enables the plugin at a point that the binary which serves does not implement.
+    PointMissed {
+        /// The list of the configuration, and what is wrong with it.
+        missed: String,
+    },
     /// The pods of one owner are held back because of a plugin's faults.
     PodsHeld {
         /// Which pods, and for how long, as a sentence.
@@ -280,6 +285,9 @@ impl Notice {
                 let text = format!("a plugin faulted{aftermath}");
                 let log = if is_out_of_service { Row::error(fields, text) } else { Row::warn(fields, text) };
                 Row { log, metric: None, audit: None, event: None }
+            }
+            Self::PointMissed { missed } => {
+                Row { log: Row::warn(Fields::default(), missed), metric: None, audit: None, event: None }
             }
             Self::PodsHeld { held, reason } => {
                 let note = about(format!("{held}: the plugin {reason}"));

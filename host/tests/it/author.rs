@@ -270,6 +270,20 @@ async fn dev_refuses_a_plugins_directory_inside_the_project() {
     }
 }
 
+/// The scheduler accepts the kind, because it may come with a CRD.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_nearly_one_of_kubernetes_is_warned_of() {
+    for (kind, warns) in [("Configmap", true), ("ConfigMap", false), ("Secret", false)] {
+        let component = berth_test_guests::shows_objects("Shows", "v1", kind).expect("a component");
+        let project = Project::new("Shows", &component);
+        let said = project.berth(&["inspect"]).await.err;
+        let warning =
+            "warning: the manifest names v1/Configmap, which is no kind of Kubernetes: did you mean ConfigMap?\n";
+        assert_eq!(said.contains(warning), warns, "{kind}: {said}");
+        assert_eq!(said.contains("is no kind of Kubernetes"), warns, "{kind}: {said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn inspect_tells_of_events_only_where_pods_can_be_rejected() {
     for (at, tells) in [(At::Score, false), (At::Permit, true)] {
@@ -302,7 +316,8 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     let component = asks_for("DefaultPreemption", At::Bind, &[WantedEffect::Bind, patch]).expect("a component");
     let project = Project::new("DefaultPreemption", &component);
     let shown = project.berth(&["inspect"]).await.out;
-    let unknown = "nothing; the plugin needs no grants; and the effects that it asks for: cases.yaml beside it would show these";
+    let unknown =
+        "nothing; the plugin needs no grants; and the effects that it asks for: cases.yaml beside it would show these";
     assert!(shown.contains(unknown), "{shown}");
     let cases = "plugin: DefaultPreemption\ncases:\n- name: one\n  pod: {metadata: {name: p, namespace: default}}\n  steps:\n  \
                  - {nodes: [{metadata: {name: a}}], bindTo: a}\n";
@@ -317,7 +332,9 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
                    namespaces: [\"*\"]}]}";
     with_grants(granted).expect("a file");
     let shown = project.berth(&["inspect"]).await.out;
-    let own = format!("nothing; its test cases (cases.yaml) use these grants, which are enough: plugins: [{{name: DefaultPreemption, {granted}}}]\n");
+    let own = format!(
+        "nothing; its test cases (cases.yaml) use these grants, which are enough: plugins: [{{name: DefaultPreemption, {granted}}}]\n"
+    );
     assert!(shown.contains(&own), "{shown}");
     with_grants("grants: {effects: [bind, event]}").expect("a file");
     let shown = project.berth(&["inspect"]).await.out;

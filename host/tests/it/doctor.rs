@@ -83,6 +83,8 @@ async fn a_setup_that_works_has_no_problem() {
     assert!(before.out.contains(&format!("{no_holder}: a replica can take it")), "{}", before.out);
     let (_, complaints) = setup.complaints(&["--kubeconfig", &kubeconfig]).await;
     contains(&complaints, &["warning cluster", no_holder, "no replica schedules pods"]);
+    let told = setup.doctor(&["--kubeconfig", &kubeconfig]).await.out;
+    assert!(told.contains("the scheduler of `berth sandbox` is alone and holds no Lease"), "{told}");
     let scheduler =
         cluster.run(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let (server, socket) = (scheduler.server(), scheduler.socket());
@@ -115,7 +117,8 @@ async fn every_mistake_in_files_is_found_at_once() {
     assert_eq!(code, Some(1));
     contains(&complaints, &["problem configuration", "plugins.yaml", "much"]);
     contains(&complaints, &["problem plugins", "Broken.wasm is refused: it is not a WebAssembly file"]);
-    contains(&complaints, &["problem plugins", "QOSSort.wasm is refused: it wants pending pods as JSON"]);
+    // The grants are unknown, so their lack is no mistake of its own.
+    assert!(!complaints.iter().any(|complaint| complaint.contains("QOSSort")), "{complaints:#?}");
     contains(&complaints, &["problem plugins", "enables ByPriority, but ByPriority.wasm in ", " does not exist"]);
     contains(&complaints, &["warning cache", "open to other users"]);
 }
@@ -159,6 +162,18 @@ async fn an_error_of_yaml_is_one_problem() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lack_of_grants_is_a_problem_only_if_the_grants_can_be_read() {
+    let setup = Setup::new("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", "");
+    setup.plugin("QOSSort", berth_test_components::component("QOSSort"));
+    let (_, complaints) = setup.complaints(&["--offline"]).await;
+    contains(&complaints, &["problem plugins", "QOSSort.wasm is refused: it wants pending pods as JSON"]);
+    fs::write(setup.path("plugins.yaml"), format!("{HEADER}plugins: [{{name: QOSSort\n")).expect("a file");
+    let ended = setup.doctor(&["--offline"]).await;
+    assert!(ended.err.contains("1 problem found"), "{}{}", ended.out, ended.err);
+    assert!(ended.out.contains("plugins: no usable plugins"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_file_is_not_called_missing() {
     let setup = Setup::new(CONFIG, "");
     setup.plugin("ByPriority", b"not a component");
@@ -174,6 +189,17 @@ async fn a_refused_file_is_not_called_missing() {
         ended.out
     );
     assert!(!ended.out.contains("but ByPriority.wasm"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_another_name_than_its_plugin_is_to_be_renamed() {
+    let setup = Setup::new(CONFIG, "");
+    setup.plugin("Priority", &berth_test_guests::by_priority().expect("a component"));
+    let ended = setup.doctor(&["--offline"]).await;
+    let refused = "Priority.wasm is refused: it has the name \"ByPriority\" in its manifest";
+    for part in [refused, "rename it to ByPriority.wasm"] {
+        assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

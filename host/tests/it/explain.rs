@@ -156,6 +156,7 @@ async fn a_plugin_that_keeps_a_pod_out_says_why() {
     };
     let says = "waiting for scheduling gates: [example.com/quota]";
     assert_eq!((&holders[0]["plugin"], &holders[0]["message"]), (&json!("SchedulingGates"), &json!(says)));
+    assert_eq!(holders[0]["wouldLetGo"], json!(false));
     let text = bench.ask(&["pod", "gated"]).await.out;
     assert!(text.contains("Held by: SchedulingGates at PreEnqueue") && text.contains(says), "{text}");
 }

@@ -1,13 +1,18 @@
 //! Kinds that the scheduler may not list. Pods that need them wait and say why, all other pods are scheduled, and the
-//! scheduler needs no restart once it has the right.
+//! scheduler needs no restart once it has the right. Kinds that the server does not serve hold up nothing, and the log
+//! names the plugins that read them.
 
 use std::fs;
 
+use berth_test_guests::shows_objects;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, pod};
+use crate::{
+    cluster::{Cluster, pod},
+    process::{DEADLINE, Process},
+};
 
 /// Starts a cluster that refuses Berth lists and watches of these kinds.
 async fn cluster_without(resources: &[&str]) -> Cluster {
@@ -83,7 +88,7 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
     let cluster = cluster_without(&["namespaces"]).await;
     cluster.create(&pod("early", "100m", "16Mi")).await;
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let mut process = crate::process::Process::berth([
+    let mut process = Process::berth([
         "run",
         "--kubeconfig",
         &kubeconfig,
@@ -95,4 +100,33 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
     assert!(line.contains("namespaces") && line.contains("verbs: [list, watch]"), "{line}");
     grant(&cluster.pods.clone().into_client()).await;
     cluster.node_of("early").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_the_server_does_not_serve_is_told_with_its_plugins() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let path = |name: &str| cluster.dir.path().join(name);
+    fs::create_dir(path("plugins")).expect("a folder");
+    let misspelt = shows_objects("Misspelt", "v1", "Configmap").expect("a component");
+    fs::write(path("plugins/Misspelt.wasm"), misspelt).expect("a file");
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \
+                  {multiPoint: {enabled: [{name: Misspelt}]}}\n";
+    fs::write(path("config.yaml"), config).expect("a file");
+    let grants = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins: [{name: Misspelt, grants: \
+                  {reads: [v1/Configmap]}}]\n";
+    fs::write(path("plugins.yaml"), grants).expect("a file");
+    let [config, plugins, host, kubeconfig] =
+        [path("config.yaml"), path("plugins"), path("plugins.yaml"), cluster.kubeconfig()]
+            .map(|path| path.display().to_string());
+    let files = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &host];
+    let mut scheduler = cluster.scheduler(&files).await;
+    let line = scheduler.process.line("the server does not serve a kind that plugins read").await;
+    let advice = "install its CRD, or correct the kind in the plugin's manifest (did you mean ConfigMap?)";
+    for part in ["WARN", "v1/Configmap", "Misspelt", advice] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    let online = [&["doctor", "--pre", "--kubeconfig", &kubeconfig][..], &files].concat();
+    let ended = Process::berth(online).ended(DEADLINE).await;
+    let told = "Misspelt reads v1/Configmap, which this cluster does not serve";
+    assert!(ended.out.contains(told) && ended.out.contains(advice), "{}{}", ended.out, ended.err);
 }

@@ -63,6 +63,39 @@ async fn other_limits_take_effect_without_a_restart() {
     bench.until("dropped", |plugin| plugin["droppedLogLines"] == 1000).await;
 }
 
+/// The configuration is read before the plugin is loaded, so nothing refuses it. Every new binary is compared with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_point_that_the_binary_does_not_implement_is_told() {
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \
+                  {filter: {enabled: [{name: ByPriority}]}, permit: {enabled: [{name: ByPriority}]}}\n";
+    let mut bench = Bench::start_with(|dir| {
+        fs::write(dir.join("config.yaml"), config).expect("a file");
+        fs::write(dir.join("plugins.yaml"), PLUGIN_CONFIG).expect("a file");
+    })
+    .await;
+    let told = "profiles[0].plugins.permit: plugin \"ByPriority\" does not extend PermitPlugin plugin";
+    for version in [1, 2] {
+        bench.put(version);
+        let line = bench.scheduler.process.line(told).await;
+        assert!(line.contains("WARN"), "{line}");
+        let entry = bench.serves(&digest(version)).await;
+        assert_eq!((&entry["reason"], &entry["missedPoints"]), (&json!(told), &json!([told])));
+    }
+    for command in [&["list"][..], &["describe", "ByPriority"]] {
+        let shown = bench.berth(command).await.out;
+        assert!(shown.contains(told), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_misspelt_plugin_comes_with_the_name_that_was_meant() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    for command in ["describe", "disable", "rollback"] {
+        let said = bench.berth(&[command, "ByPriorty"]).await.err;
+        assert!(said.contains("unknown plugin \"ByPriorty\" (did you mean \"ByPriority\"?)"), "{command}: {said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_binary_is_taken_out_at_once_and_does_not_come_back() {
     let bench = Bench::start(PLUGIN_CONFIG).await;

@@ -24,6 +24,7 @@ mod guest;
 mod host;
 mod interfaces;
 mod log;
+mod objects;
 mod per_node;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -38,6 +39,7 @@ pub use berth_model as model;
 pub use guest::{Guest, HasGuest};
 pub use host::{count, now};
 pub use log::{Level, log};
+pub use objects::refresh_view;
 pub use per_node::{NodePlugin, NodeView, PerNode, PodView, spread};
 #[doc(hidden)]
 pub use wit_bindgen::rt;

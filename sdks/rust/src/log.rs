@@ -30,6 +30,19 @@ pub fn log(level: Level, message: &str) {
     host::log(level, message);
 }
 
+/// Logs a warning.
+#[cfg(target_family = "wasm")]
+pub(crate) fn warn(message: &str) {
+    log(Level::Warn, message);
+}
+
+/// Prints the warning, because there is no scheduler in the plugin's own tests.
+#[cfg(not(target_family = "wasm"))]
+#[expect(clippy::print_stderr, reason = "the output of a test")]
+pub(crate) fn warn(message: &str) {
+    eprintln!("warning: {message}");
+}
+
 /// Installs the hook. A trap itself only says `unreachable`; the line that was logged before it gives the reason.
 pub(crate) fn install_panic_hook() {
     static ONCE: Once = Once::new();

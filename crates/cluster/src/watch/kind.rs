@@ -142,11 +142,12 @@ impl Kind {
         }
     }
 
-    pub(super) fn synced(&self) -> WatchEvent {
+    /// `missing` is the server's answer if it does not serve the kind.
+    pub(super) fn synced(&self, missing: Option<&str>) -> WatchEvent {
         match self {
             Self::Pods { .. } => WatchEvent::PodsSynced,
             Self::Nodes => WatchEvent::NodesSynced,
-            Self::Other(kind) => WatchEvent::Synced { kind: Arc::clone(kind) },
+            Self::Other(kind) => WatchEvent::Synced { kind: Arc::clone(kind), missing: missing.map(str::to_owned) },
         }
     }
 }

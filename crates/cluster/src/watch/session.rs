@@ -270,20 +270,23 @@ impl Session {
     /// trying, since kinds may be added to a server.
     async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
-            warn!(kind = self.kind.plural(), reason, "the server does not serve this kind; continuing without it");
+            let api_version = self.kind.named().api_version();
+            // The reader of the events knows who needs the kind, and says what to do.
+            info!(kind = self.kind.plural(), api_version, reason, "the server does not serve this kind");
         }
         self.is_missing = true;
         self.resume_from = None;
-        self.say_synced().await
+        self.say_synced(Some(reason)).await
     }
 
-    async fn say_synced(&mut self) -> Result<(), WatchError> {
+    /// `missing` is the server's answer if it does not serve the kind.
+    async fn say_synced(&mut self, missing: Option<&str>) -> Result<(), WatchError> {
         if self.synced == Some(self.answered.lists) && self.forbidden != self.synced {
             return Ok(());
         }
         self.synced = Some(self.answered.lists);
         self.forbidden = None;
-        self.send(self.kind.synced()).await
+        self.send(self.kind.synced(missing)).await
     }
 
     async fn attempt(&mut self) -> Result<(), WatchError> {
@@ -404,7 +407,7 @@ impl Session {
         for gone in self.known.end_relist() {
             self.send(self.kind.vanished(&gone)).await?;
         }
-        self.say_synced().await?;
+        self.say_synced(None).await?;
         self.is_missing = false;
         self.resume_at(resource_version);
         Ok(())

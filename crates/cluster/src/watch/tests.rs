@@ -313,7 +313,7 @@ async fn other_kinds_come_as_json_without_managed_fields() {
     json["metadata"].as_object_mut().unwrap().remove("managedFields");
     for expected in [
         WatchEvent::ObjectApplied { kind: kind.clone(), namespace: namespace.clone(), name: name.clone(), json },
-        WatchEvent::Synced { kind: kind.clone() },
+        WatchEvent::Synced { kind: kind.clone(), missing: None },
         WatchEvent::ObjectDeleted { kind, namespace, name },
     ] {
         assert_eq!(watch.events.recv().await, Some(expected));
@@ -342,8 +342,11 @@ async fn a_kind_that_the_server_lacks_is_not_waited_for_but_tried_again() {
     let kind = KindRef::of_kind("example.com/v1", "Ox");
     let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
     watch.server.next().await.refuse(404, "NotFound", "the server could not find the requested resource");
-    let synced = WatchEvent::Synced { kind: Arc::new(kind) };
-    assert_eq!(watch.events.recv().await, Some(synced));
+    let Some(WatchEvent::Synced { kind: synced, missing: Some(reason) }) = watch.events.recv().await else {
+        panic!("the kind is waited for")
+    };
+    assert_eq!(*synced, kind);
+    assert!(reason.contains("could not find the requested resource"), "{reason}");
     let call = watch.server.next().await;
     assert_eq!(call.line(), "GET /apis/example.com/v1");
     let ox = json!({"name": "oxen", "kind": "Ox", "namespaced": true, "singularName": "ox", "verbs": ["watch"]});
@@ -365,7 +368,9 @@ async fn a_404_that_is_no_status_says_the_same() {
     for kind in [KindRef::of_kind("storage.k8s.io/v1", "CSINode"), KindRef::of_kind("example.com/v1", "Ox")] {
         let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
         watch.server.next().await.answer(404, &bare);
-        assert_eq!(watch.events.recv().await, Some(WatchEvent::Synced { kind: Arc::new(kind) }));
+        let event = watch.events.recv().await;
+        let is_it = matches!(&event, Some(WatchEvent::Synced { kind: it, missing: Some(_) }) if **it == kind);
+        assert!(is_it, "{event:?}");
     }
 }
 

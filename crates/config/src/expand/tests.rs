@@ -162,7 +162,7 @@ fn own_list_goes_first_only_for_what_multi_point_shares() {
 
 #[test]
 fn impossible_selections_are_refused_in_kube_scheduler_words() {
-    let advice = "correct the name, or install the plugin";
+    let advice = "correct the name, or give --plugins-dir DIR with Nope.wasm in it";
     check_error(
         &json!({ "multiPoint": { "enabled": [{ "name": "Nope" }] } }),
         &format!("profile: plugins.multiPoint: PreFilterPlugin \"Nope\" does not exist: {advice}"),
@@ -186,12 +186,13 @@ fn impossible_selections_are_refused_in_kube_scheduler_words() {
     check_error(
         &json!({ "queueSort": { "enabled": [{ "name": "Mine" }] } }),
         "profile: plugins: only one queue sort plugin required for profile with scheduler name \"default-scheduler\", \
-         but got 2",
+         but got 2: PrioritySort and Mine sort the queue; keep one, as in queueSort: {enabled: [{name: Mine}], disabled: \
+         [{name: \"*\"}]}",
     );
     check_error(
         &json!({ "multiPoint": { "disabled": [{ "name": "*" }] } }),
         "profile: plugins: only one queue sort plugin required for profile with scheduler name \"default-scheduler\", \
-         but got 0\n\
+         but got 0: enable one, as in queueSort: {enabled: [{name: PrioritySort}]}\n\
          profile: plugins: at least one bind plugin is needed for profile with scheduler name \"default-scheduler\"",
     );
     check_error(
@@ -199,6 +200,15 @@ fn impossible_selections_are_refused_in_kube_scheduler_words() {
         "profile: plugins.score.disabled[0]: Invalid value: \"EBSLimits\": was invalid in version \
          \"kubescheduler.config.k8s.io/v1\", use NodeVolumeLimits instead",
     );
+}
+
+/// The list that the refusal of two QueueSort plugins advises leaves one of them.
+#[test]
+fn the_advised_list_leaves_one_plugin_that_sorts_the_queue() {
+    let list = json!({ "enabled": [{ "name": "Mine" }], "disabled": [{ "name": "*" }] });
+    let profile = profile(&json!({ "multiPoint": { "enabled": [{ "name": "Mine" }] }, "queueSort": list }));
+    assert_eq!(profile.plugins.at(Point::QueueSort), ["Mine"]);
+    assert!(profile.plugins.at(Point::Filter).contains(&"Mine".into()));
 }
 
 fn plugin_set() -> impl Strategy<Value = PluginSet> {

@@ -41,6 +41,37 @@ pub(super) enum FieldError {
     Digest(String),
 }
 
+/// Fields that are lists, each with a list that it may have.
+const LISTS: [(&str, &str); 6] = [
+    ("deniedDigests", "[DIGEST]"),
+    ("effects", "[bind]"),
+    ("plugins", "[{name: NAME, grants: {effects: [bind]}}]"),
+    ("profiles", "[{schedulerName: NAME, execution: wasm}]"),
+    ("reads", "[v1/ConfigMap]"),
+    ("rules", "[{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}]"),
+];
+
+/// The field that has another value although it is a list, with a list that it may have. The parser says only what it
+/// expected, so the document is read once more for the field.
+pub(super) fn advice_on_list(text: &str, error: &serde_saphyr::Error) -> Option<String> {
+    let serde_saphyr::Error::Unexpected { expected: "sequence start", .. } = error.without_snippet() else {
+        return None;
+    };
+    let mut field = None;
+    let read: Result<Document, _> = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
+        serde_path_to_error::deserialize(deserializer).map_err(|error| {
+            field = Some(error.path().to_string());
+            error.into_inner()
+        })
+    });
+    // It fails as the first reading did.
+    drop(read);
+    let field = field?;
+    let name = field.rsplit('.').next()?;
+    let example = LISTS.iter().find(|(list, _)| *list == name).map_or("[A, B]", |(_, example)| *example);
+    Some(format!("{field}: write a list, as in {example}"))
+}
+
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

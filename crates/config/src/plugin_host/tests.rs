@@ -219,6 +219,18 @@ fn impossible_values_are_refused_with_their_place() {
 }
 
 #[test]
+fn a_value_that_is_no_list_comes_with_its_field_and_a_list() {
+    let reads = "plugins.yaml: plugins[0].grants.reads: write a list, as in [v1/ConfigMap]: ";
+    check_error("plugins:\n- name: A\n  grants:\n    reads: v1/ConfigMap\n", &[reads, "6"]);
+    let plugins = "plugins.yaml: plugins: write a list, as in [{name: NAME, grants: {effects: [bind]}}]: ";
+    check_error("plugins:\n  A: {}\n", &[plugins]);
+    let kinds = "defaults.grants.rules[0].kinds: write a list, as in [A, B]: ";
+    check_error("defaults: {grants: {rules: [{apiGroups: [''], kinds: ConfigMap, verbs: [patch]}]}}\n", &[kinds]);
+    let other = read("plugins:\n- name: A\n  limits: [1]\n").expect_err("a map is expected").to_string();
+    assert!(!other.contains("write a list"), "{other}");
+}
+
+#[test]
 fn foreign_documents_are_named_as_such() {
     let error = PluginHostSettings::from_text("a.yaml", "apiVersion: v1\nkind: PluginHostConfiguration\n");
     let error = error.expect_err("must be refused").to_string();

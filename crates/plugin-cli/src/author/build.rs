@@ -29,6 +29,7 @@ pub(crate) fn run(build: &Build) -> Result<()> {
     let loaded = project::load(&file)?;
     let kilobytes = loaded.binary.bytes().len().div_ceil(1024);
     writeln!(io::stdout(), "{}: {}, {kilobytes} KiB", file.display(), loaded.title())?;
+    loaded.warn_of_misspelt_kinds()?;
     let (_, exports) = interfaces(loaded.binary.bytes())?;
     let has =
         |interface: &str| exports.iter().any(|export| export.starts_with(&format!("berth:scheduler/{interface}@")));

@@ -87,6 +87,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         Output::Table => write_text(&mut out, &report)?,
     }
     writeln!(out)?;
+    loaded.warn_of_misspelt_kinds()?;
     loaded.warn_of_undeclared_reads()
 }
 

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_config::Usage;
 use berth_framework::PluginFactory as _;
-use berth_plugin_host::PluginHostOptions;
+use berth_plugin_host::{PluginHostOptions, watched_kinds};
 use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
@@ -130,6 +130,22 @@ impl Loaded {
         let version = self.factory.version();
         let digest = self.factory.digest().short();
         format!("{} {} (sha256 {digest})", version.name, version.version)
+    }
+
+    /// Warns of kinds in the manifest with names that are nearly those of Kubernetes' own kinds. The scheduler accepts
+    /// any kind, since a CRD may come later, so such a plugin would see no objects.
+    pub(super) fn warn_of_misspelt_kinds(&self) -> Result<()> {
+        let mut err = io::stderr().lock();
+        for kind in &self.factory.manifest().needs.objects {
+            if let Some(meant) = watched_kinds::nearest(&kind.api_version, &kind.kind) {
+                let (version, kind) = (&kind.api_version, &kind.kind);
+                writeln!(
+                    err,
+                    "warning: the manifest names {version}/{kind}, which is no kind of Kubernetes: did you mean {meant}?"
+                )?;
+            }
+        }
+        Ok(())
     }
 
     /// Warns of reads that the manifest does not declare. Such data is not sent, so the plugin finds it empty. A read gets

@@ -29,6 +29,20 @@ pub enum FileError {
 }
 
 impl FileError {
+    /// The name in the manifest of a plugin whose file has another name.
+    pub(crate) fn own_name(&self) -> Option<&str> {
+        match self {
+            Self::NoPlugin(LoadError::Name { manifest }) => Some(manifest),
+            Self::NoPlugin(_)
+            | Self::Read(_)
+            | Self::NotAFile
+            | Self::Folder
+            | Self::Name
+            | Self::TooLarge { .. }
+            | Self::NotAdmitted(_) => None,
+        }
+    }
+
     /// Whether the same file may be loaded later, when the machine has more memory or processor time to give.
     pub(crate) fn is_of_the_moment(&self) -> bool {
         matches!(self, Self::NoPlugin(error) if error.is_of_the_moment())

@@ -5,9 +5,11 @@
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
 use berth_config::{
-    PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins, points_of_missing_plugin,
+    NamedPoints, PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins,
+    points_of_missing_plugin,
 };
 use berth_framework::{PluginFactory, Points, Profile, SchedulingTime};
+use berth_lifecycle::Service;
 use berth_model::{Features, PluginName};
 use berth_telemetry::clock::Stopwatch;
 use tracing::warn;
@@ -30,11 +32,20 @@ impl PluginInventory {
                 self.registry.join_profile(&name, &profile.scheduler_name, &self.rules);
             }
         }
+        self.named_points = NamedPoints::of(settings);
         if !missing.is_empty() {
             let names: Vec<_> = missing.into_iter().collect();
             warn!(plugins = names.join(", "), "enabled feature gates are not built; their rules do not apply");
         }
         Ok(profiles)
+    }
+
+    /// The lists of a profile that enable the plugin at a point which the binary that serves there does not implement.
+    /// Each text says what a configuration with this list is refused with while the binary is loaded.
+    pub(crate) fn missed_points(&self, plugin: &str, scheduler_name: &str) -> Vec<String> {
+        let service = self.service(plugin, scheduler_name);
+        let Some(binary) = service.as_ref().and_then(Service::binary) else { return Vec::new() };
+        self.named_points.missed(plugin, scheduler_name, binary.factory().points())
     }
 
     /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. They

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_config::PluginHostSettings;
+use berth_config::{PluginHostSettings, Settings};
 use berth_framework::{BuildError, ObjectKind, Permission, Plugin, PluginVersion, Point};
 use berth_lifecycle::PluginNoticeKind;
 use berth_model::Digest;
@@ -215,6 +215,27 @@ fn a_fallback_that_may_no_longer_read_is_dropped() {
     assert!(inventory.registry.fallback("Mine").is_some());
     reconfigure(&mut inventory, "");
     assert!(inventory.registry.fallback("Mine").is_none());
+}
+
+/// The configuration was read before the plugin was there, so nothing refused the list of `reserve`.
+#[test]
+fn a_list_of_a_point_that_the_binary_lacks_is_the_reason_of_the_plugin() {
+    let mut inventory = inventory("", &["Mine"]);
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
+                  - schedulerName: main\n  plugins:\n    filter: {enabled: [{name: Mine}]}\n    \
+                  reserve: {enabled: [{name: Mine}]}\n";
+    let settings = Settings::from_text("file", config, &inventory).expect("the plugin may come later");
+    inventory.named_points = NamedPoints::of(&settings);
+    assert!(inventory.missed_points("Mine", "main").is_empty(), "nothing serves yet");
+    inventory.found(&"Mine".into(), plain(b'a'), NOW);
+    let told = "profiles[0].plugins.reserve: plugin \"Mine\" does not extend ReservePlugin plugin";
+    assert_eq!(inventory.missed_points("Mine", "main"), [told]);
+    let report = crate::report::one(&inventory, "Mine").expect("it is known");
+    assert_eq!((report.missed_points.as_slice(), report.reason.as_deref()), ([told.to_owned()].as_slice(), Some(told)));
+    let complaints = report.complaints();
+    assert!(complaints.iter().any(|it| it.is_problem && it.text.contains(told)), "{complaints:?}");
+    let refused = Settings::from_text("file", config, &inventory).expect_err("it is refused from now on");
+    assert!(refused.to_string().contains(told), "{refused}");
 }
 
 #[test]

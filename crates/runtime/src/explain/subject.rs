@@ -86,6 +86,7 @@ fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
                 since_milliseconds,
                 ends_in_milliseconds: None,
                 message: None,
+                would_let_go: false,
             });
             let after_faults = view.held_owner(pod.pod()).map(|held| Holder {
                 point: None,
@@ -93,6 +94,7 @@ fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
                 since_milliseconds,
                 ends_in_milliseconds: Some(held.until.since(now)),
                 message: Some(held.message.clone()),
+                would_let_go: false,
             });
             gate.chain(after_faults).collect()
         }
@@ -104,6 +106,7 @@ fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
                     since_milliseconds: now.since(*since),
                     ends_in_milliseconds: Some(until.since(now)),
                     message: None,
+                    would_let_go: false,
                 };
                 plugins.iter().map(holder).collect()
             }
@@ -122,6 +125,7 @@ pub(super) fn out_of_service(now: Time, profile: &mut Profile, waiting: &Waiting
         since_milliseconds: now.since(waiting.record.queued_at),
         ends_in_milliseconds: None,
         message: Some(status.message()),
+        would_let_go: false,
     })
 }
 

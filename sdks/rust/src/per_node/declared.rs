@@ -42,18 +42,6 @@ pub(super) fn expect_field(is_asked_for: bool, field: &str, read: &str) {
 /// Logs the read. The scheduler recognises the line by its beginning.
 fn tell(what: &str) {
     if TOLD.with_borrow_mut(|told| told.insert(what.to_owned())) {
-        say(&format!("undeclared read: {what}"));
+        crate::log::warn(&format!("undeclared read: {what}"));
     }
-}
-
-#[cfg(target_family = "wasm")]
-fn say(message: &str) {
-    crate::log(crate::Level::Warn, message);
-}
-
-/// Prints the message, because there is no scheduler in the plugin's own tests.
-#[cfg(not(target_family = "wasm"))]
-#[expect(clippy::print_stderr, reason = "the output of a test")]
-fn say(message: &str) {
-    eprintln!("warning: {message}");
 }

@@ -367,6 +367,25 @@ fn the_unit_test_of_the_guide_passes_in_go() {
     });
 }
 
+/// The tables of the guide have every function of the SDKs that makes an effect.
+#[test]
+fn the_guide_lists_the_functions_of_effects() {
+    let read = |path: &str| fs::read_to_string(folder(path)).unwrap();
+    let python = read("sdks/python/berth/effects.py");
+    let python = python.lines().filter_map(|line| Some(line.strip_prefix("def ")?.split_once('(')?.0));
+    let js = read("sdks/js/src/effects.js");
+    let js = js.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_once(": (")?.0));
+    for (page, functions) in [("python", python.collect::<Vec<_>>()), ("javascript", js.collect())] {
+        let text = read(&format!("docs/src/languages/{page}.md"));
+        let functions: Vec<&str> =
+            functions.into_iter().filter(|name| name.chars().all(|letter| letter.is_ascii_lowercase())).collect();
+        assert!(functions.len() >= 11, "{functions:?}");
+        for name in functions {
+            assert!(text.contains(&format!("`{name}(")), "{page}.md does not list {name}");
+        }
+    }
+}
+
 /// `berth plugin new --template quota` writes the plugin of the chapter.
 #[test]
 fn the_quota_template_is_that_of_the_guide() {
