@@ -5,7 +5,10 @@
 
 use serde_json::Value;
 
-use crate::case_file::{CaseFile, PluginCase};
+use crate::{
+    case_file::{CaseFile, PluginCase},
+    nearest::nearest,
+};
 
 /// The top-level keys of a pod and a node.
 const OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
@@ -29,23 +32,47 @@ const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// An object has a key that no object of its kind has.
+/// What is wrong with an object in a file of cases.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: unknown field `{key}`, expected one of {}", .known.join(", "))]
-pub struct UnknownKey {
-    /// The place of the key, such as `cases[0].steps[1].nodes[0].metadata`.
-    place: String,
-    key: String,
-    known: &'static [&'static str],
+pub enum CaseObjectError {
+    /// An object has a key that no object of its kind has. `place` is the place of the key, such as
+    /// `cases[0].steps[1].nodes[0].metadata`.
+    #[error("{place}: unknown field `{key}`{}, expected one of {}", meant(.key, .known), .known.join(", "))]
+    UnknownKey { place: String, key: String, known: &'static [&'static str] },
+}
+
+impl CaseObjectError {
+    /// The number of the line with the mistake, if only one line of the text can have it.
+    pub(crate) fn line(&self, text: &str) -> Option<usize> {
+        let Self::UnknownKey { key, .. } = self;
+        let mut with_key = (1..).zip(text.lines()).filter(|(_, line)| has_key(line, key)).map(|(number, _)| number);
+        let first = with_key.next()?;
+        with_key.next().is_none().then_some(first)
+    }
+}
+
+/// Whether the line of YAML or JSON has this key.
+fn has_key(line: &str, key: &str) -> bool {
+    line.match_indices(key).any(|(at, _)| {
+        let (before, rest) = line.split_at(at);
+        let after = rest.split_at(key.len()).1.trim_start_matches(['"', '\'']).trim_start();
+        let is_start = before.chars().next_back().is_none_or(|last| " {,\"'".contains(last));
+        is_start && after.starts_with(':')
+    })
+}
+
+/// ` (did you mean `labels`?)` if a known key is close.
+fn meant(key: &str, known: &[&'static str]) -> String {
+    nearest(key, known.iter().copied()).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default()
 }
 
 /// # Errors
-/// The first unknown key is the error.
-pub(crate) fn check(file: &CaseFile) -> Result<(), UnknownKey> {
+/// The first mistake is the error.
+pub(crate) fn check(file: &CaseFile) -> Result<(), CaseObjectError> {
     file.cases.iter().enumerate().try_for_each(|(at, case)| check_case(case, &format!("cases[{at}]")))
 }
 
-fn check_case(case: &PluginCase, place: &str) -> Result<(), UnknownKey> {
+fn check_case(case: &PluginCase, place: &str) -> Result<(), CaseObjectError> {
     pod_or_node(&case.pod, &format!("{place}.pod"))?;
     for (at, step) in case.steps.iter().enumerate() {
         let place = format!("{place}.steps[{at}]");
@@ -71,17 +98,17 @@ fn check_case(case: &PluginCase, place: &str) -> Result<(), UnknownKey> {
     Ok(())
 }
 
-fn pod_or_node(object: &Value, place: &str) -> Result<(), UnknownKey> {
+fn pod_or_node(object: &Value, place: &str) -> Result<(), CaseObjectError> {
     keys(object, place, &OBJECT)?;
     metadata(object, place)
 }
 
-fn metadata(object: &Value, place: &str) -> Result<(), UnknownKey> {
+fn metadata(object: &Value, place: &str) -> Result<(), CaseObjectError> {
     keys(&object["metadata"], &format!("{place}.metadata"), &METADATA)
 }
 
 /// Checks the keys of an object. A value that is not an object is reported when the object is read.
-fn keys(value: &Value, place: &str, known: &'static [&'static str]) -> Result<(), UnknownKey> {
+fn keys(value: &Value, place: &str, known: &'static [&'static str]) -> Result<(), CaseObjectError> {
     let unknown = value.as_object().and_then(|fields| fields.keys().find(|key| !known.contains(&key.as_str())));
-    unknown.map_or(Ok(()), |key| Err(UnknownKey { place: place.to_owned(), key: key.clone(), known }))
+    unknown.map_or(Ok(()), |key| Err(CaseObjectError::UnknownKey { place: place.to_owned(), key: key.clone(), known }))
 }

@@ -134,8 +134,8 @@ pub enum CaseError {
     #[error(transparent)]
     Cluster(#[from] HarnessError),
     /// An object does not have the form of its kind.
-    #[error("a {kind}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
-    Object { kind: &'static str, reason: serde_path_to_error::Error<serde_json::Error> },
+    #[error("{place}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
+    Object { place: String, reason: serde_path_to_error::Error<serde_json::Error> },
     /// A node is removed that the cluster does not have.
     #[error("cannot remove node {0}: it does not exist")]
     NoSuchNode(String),
@@ -149,8 +149,8 @@ pub enum CaseError {
     #[error("cannot remove {0}: it does not exist")]
     NoSuchObject(String),
     /// The node for the pod does not exist.
-    #[error("cannot bind the pod to node {0}: it does not exist")]
-    NoSuchTarget(String),
+    #[error("{key}: node {node} does not exist: correct the name, or add the node to `nodes`")]
+    NoSuchTarget { key: &'static str, node: String },
     /// The step sends the pod to a node in two ways.
     #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
@@ -178,7 +178,7 @@ impl CaseStep {
     /// An object has another form, or the step removes a node that does not exist.
     pub fn enter(&self, harness: &mut PluginHarness) -> Result<Pod, CaseError> {
         self.apply(harness)?;
-        pending(harness, &self.pod)
+        pending(harness, &self.pod, "pod")
     }
 
     /// Changes the cluster, and asks the plugin about `pod` and about the other questions of the step.
@@ -196,7 +196,8 @@ impl CaseStep {
             host.set_now(now.0);
         }
         self.apply(harness)?;
-        let interned = pending(harness, pod)?;
+        let place = if self.pod.is_null() { "the pod of the case" } else { "pod" };
+        let interned = pending(harness, pod, place)?;
         let target = self.target(harness)?;
         if target.is_some() && harness.waiting().contains(&interned.uid) {
             return Err(CaseError::Waits(interned.uid.to_string()));
@@ -207,7 +208,7 @@ impl CaseStep {
         }
         if let (Some(name), true) = (self.bind_to.as_ref().or(self.waits_on.as_ref()), answers.lets_the_pod_be_bound())
         {
-            let mut bound: api::Pod = object(&with_uid(pod), "pod")?;
+            let mut bound: api::Pod = object(&with_uid(pod), place)?;
             bound.spec.node_name.clone_from(name);
             harness.set_pod(&bound).map_err(HarnessError::Pod)?;
         }
@@ -260,12 +261,15 @@ impl CaseStep {
     }
 
     fn target(&self, harness: &PluginHarness) -> Result<Option<Target>, CaseError> {
-        let node = |name: &String| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone()));
+        let node = |key, name: &String| {
+            let node = harness.cluster().node(name);
+            node.ok_or_else(|| CaseError::NoSuchTarget { key, node: name.clone() })
+        };
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (None, None, None) => Ok(None),
-            (Some(name), None, None) => Ok(Some(Target::Bind(node(name)?))),
-            (None, Some(name), None) => Ok(Some(Target::BindingFails(node(name)?))),
-            (None, None, Some(name)) => Ok(Some(Target::Waits(node(name)?))),
+            (Some(name), None, None) => Ok(Some(Target::Bind(node("bindTo", name)?))),
+            (None, Some(name), None) => Ok(Some(Target::BindingFails(node("bindingFailsOn", name)?))),
+            (None, None, Some(name)) => Ok(Some(Target::Waits(node("waitsOn", name)?))),
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => Err(CaseError::TwoTargets),
         }
     }
@@ -273,9 +277,9 @@ impl CaseStep {
     /// The names of the waiting pods, in the order of their sort keys.
     fn order(&self, harness: &mut PluginHarness) -> Result<Vec<String>, CaseError> {
         let mut keyed = Vec::new();
-        for QueuedPod { pod, queued_at } in &self.queue {
+        for (at, QueuedPod { pod, queued_at }) in self.queue.iter().enumerate() {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let pod = pending(harness, pod)?;
+            let pod = pending(harness, pod, &format!("queue[{at}].pod"))?;
             keyed.extend(harness.plugin().queue_sort().map(|point| (point.sort_key(&pod, *queued_at), name)));
         }
         // Pods with equal keys stay in the order of the file.
@@ -289,16 +293,16 @@ impl CaseStep {
                 return Err(CaseError::NoSuchNode(name.clone()));
             }
         }
-        for node in &self.nodes {
-            harness.set_node(&object(node, "node")?);
+        for (at, node) in self.nodes.iter().enumerate() {
+            harness.set_node(&object(node, &format!("nodes[{at}]"))?);
         }
         for uid in &self.gone_pods {
             if !harness.remove_pod(uid) {
                 return Err(CaseError::NoSuchPod(uid.clone()));
             }
         }
-        for pod in &self.pods {
-            let pod: api::Pod = object(&with_uid(pod), "pod")?;
+        for (at, pod) in self.pods.iter().enumerate() {
+            let pod: api::Pod = object(&with_uid(pod), &format!("pods[{at}]"))?;
             let node = &pod.spec.node_name;
             if !node.is_empty() && harness.cluster().node(node).is_none() {
                 return Err(CaseError::PodWithoutNode { pod: pod.metadata.name, node: node.clone() });
@@ -357,8 +361,8 @@ impl CaseEvent {
         let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);
         let (old, new) = (
-            EventObject::of(harness, &self.resource, &self.old)?,
-            EventObject::of(harness, &self.resource, &self.new)?,
+            EventObject::of(harness, &self.resource, &self.old, "event.old")?,
+            EventObject::of(harness, &self.resource, &self.new, "event.new")?,
         );
         harness.sync().map_err(CaseError::Plugin)?;
         let (plugin, cluster) = harness.parts();
@@ -381,13 +385,13 @@ enum EventObject {
 }
 
 impl EventObject {
-    fn of(harness: &mut PluginHarness, resource: &str, value: &Value) -> Result<Option<Self>, CaseError> {
+    fn of(harness: &mut PluginHarness, resource: &str, value: &Value, place: &str) -> Result<Option<Self>, CaseError> {
         if value.is_null() {
             return Ok(None);
         }
         Ok(Some(match resource {
-            "Pod" => Self::Pod(Box::new(pending(harness, value)?)),
-            "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, "node")?))),
+            "Pod" => Self::Pod(Box::new(pending(harness, value, place)?)),
+            "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, place)?))),
             _ => Self::Other(ObjectKey::of(value), with_uid_of_pod(value).to_string().into_bytes()),
         }))
     }
@@ -415,16 +419,20 @@ fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> Ev
     }
 }
 
-/// The pod to place, with its JSON.
-fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
+/// The pod to place, with its JSON. `place` is its place in the step.
+fn pending(harness: &mut PluginHarness, pod: &Value, place: &str) -> Result<Pod, CaseError> {
     let pod = with_uid(pod);
-    let mut decoded: api::Pod = object(&pod, "pod")?;
+    let mut decoded: api::Pod = object(&pod, place)?;
     decoded.json = Some(pod.to_string().into_bytes().into());
     Ok(harness.intern(&decoded))
 }
 
-fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) -> Result<T, CaseError> {
-    serde_path_to_error::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
+/// Decodes an object. The error names its place in the step and the object: `pods[0] (web)`.
+fn object<T: serde::de::DeserializeOwned>(object: &Value, place: &str) -> Result<T, CaseError> {
+    serde_path_to_error::deserialize(object).map_err(|reason| {
+        let name = object["metadata"]["name"].as_str().map(|name| format!(" ({name})")).unwrap_or_default();
+        CaseError::Object { place: format!("{place}{name}"), reason }
+    })
 }
 
 /// The advice about a label that YAML does not read as a text.
