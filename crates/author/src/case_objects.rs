@@ -1,4 +1,5 @@
-//! Keys of Kubernetes objects in files of cases: those of `metadata`, and the top-level keys of pods and nodes.
+//! Keys of Kubernetes objects in files of cases: those of `metadata`, the top-level keys of pods and nodes, and the
+//! node of a pod that is on one.
 //!
 //! A misspelt key would otherwise be ignored without a message. Deeper keys are not checked: `spec` and `status` hold
 //! much that no plugin sees, and more with each release of Kubernetes.
@@ -39,12 +40,21 @@ pub enum CaseObjectError {
     /// `cases[0].steps[1].nodes[0].metadata`.
     #[error("{place}: unknown field `{key}`{}, expected one of {}", meant(.key, .known), .known.join(", "))]
     UnknownKey { place: String, key: String, known: &'static [&'static str] },
+    /// A pod under `pods` is on no node. `written` is a key of its `spec` that is nearly `nodeName`.
+    #[error(
+        "{place}: pod {pod} has no spec.nodeName{}: write the node that the pod is on, or write the pod under `pod`",
+        .written.as_ref().map(|key| format!(" (did you mean `nodeName` by `{key}`?)")).unwrap_or_default()
+    )]
+    NoNode { place: String, pod: String, written: Option<String> },
 }
 
 impl CaseObjectError {
     /// The number of the line with the mistake, if only one line of the text can have it.
     pub(crate) fn line(&self, text: &str) -> Option<usize> {
-        let Self::UnknownKey { key, .. } = self;
+        let key = match self {
+            Self::UnknownKey { key, .. } | Self::NoNode { written: Some(key), .. } => key,
+            Self::NoNode { written: None, .. } => return None,
+        };
         let mut with_key = (1..).zip(text.lines()).filter(|(_, line)| has_key(line, key)).map(|(number, _)| number);
         let first = with_key.next()?;
         with_key.next().is_none().then_some(first)
@@ -82,6 +92,9 @@ fn check_case(case: &PluginCase, place: &str) -> Result<(), CaseObjectError> {
                 pod_or_node(object, &format!("{place}.{field}[{at}]"))?;
             }
         }
+        for (at, pod) in step.pods.iter().enumerate() {
+            on_a_node(pod, &format!("{place}.pods[{at}]"))?;
+        }
         for (field, objects) in [("objects", &step.objects), ("goneObjects", &step.gone_objects)] {
             for (at, object) in objects.iter().enumerate() {
                 metadata(object, &format!("{place}.{field}[{at}]"))?;
@@ -101,6 +114,19 @@ fn check_case(case: &PluginCase, place: &str) -> Result<(), CaseObjectError> {
 fn pod_or_node(object: &Value, place: &str) -> Result<(), CaseObjectError> {
     keys(object, place, &OBJECT)?;
     metadata(object, place)
+}
+
+/// Checks that a pod names its node. An empty name is no node.
+fn on_a_node(pod: &Value, place: &str) -> Result<(), CaseObjectError> {
+    let spec = &pod["spec"];
+    // A name that is not a text is reported when the pod is read.
+    if !(spec["nodeName"].is_null() || spec["nodeName"] == "") {
+        return Ok(());
+    }
+    let mut keys = spec.as_object().into_iter().flat_map(serde_json::Map::keys);
+    let written = keys.find(|key| *key != "nodeName" && nearest(key, ["nodeName"]).is_some()).cloned();
+    let pod = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Err(CaseObjectError::NoNode { place: place.to_owned(), pod, written })
 }
 
 fn metadata(object: &Value, place: &str) -> Result<(), CaseObjectError> {

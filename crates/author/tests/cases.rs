@@ -395,9 +395,22 @@ fn keys_that_no_pod_and_no_node_has_are_refused() {
     let object = told("objects: [{apiVersion: v1, kind: Service, metadata: {nam: a}, whatever: 1}]");
     assert!(object.starts_with("objects[0].metadata: unknown field `nam`"), "{object}");
     // A key on several lines gets no line, since the wrong one would mislead.
-    let twice = refusal("pods: [{metadata: {lables: {}}},\n      {metadata: {lables: {}}}]");
-    let place = "cases.yaml: cases[0].steps[0].pods[0].metadata: unknown field `lables` (did you mean `labels`?), ";
+    let twice = refusal("nodes: [{metadata: {lables: {}}},\n      {metadata: {lables: {}}}]");
+    let place = "cases.yaml: cases[0].steps[0].nodes[0].metadata: unknown field `lables` (did you mean `labels`?), ";
     assert!(twice.starts_with(place), "{twice}");
+}
+
+/// Such a pod would be left out without a message.
+#[test]
+fn a_pod_on_no_node_is_refused() {
+    let told = |spec: &str| refusal(&format!("pods: [{{metadata: {{name: r1}}{spec}}}]"));
+    let place = "cases[0].steps[0].pods[0]: pod r1 has no spec.nodeName";
+    let fix = "write the node that the pod is on, or write the pod under `pod`";
+    assert_eq!(told(""), format!("cases.yaml: {place}: {fix}"));
+    assert_eq!(told(", spec: {nodeName: ''}"), format!("cases.yaml: {place}: {fix}"));
+    let meant = "(did you mean `nodeName` by `nodename`?)";
+    assert_eq!(told(", spec: {nodename: a}"), format!("cases.yaml:5: {place} {meant}: {fix}"));
+    assert_eq!(told(", spec: {nodeName: a}"), "");
 }
 
 /// The parser knows no key there, only the line.
