@@ -192,14 +192,22 @@ impl PluginAnswers {
         decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
-    /// The answer of Permit, for messages.
-    pub(crate) fn of_permit(&self) -> String {
-        let earlier = [("PreEnqueue", self.pre_enqueue.is_some()), ("Reserve", self.reserve.is_some())];
-        match (&self.permit, earlier.into_iter().find(|(_, rejects)| *rejects)) {
-            (_, Some((point, _))) => format!("{point} rejects it"),
-            (Some(permit), None) => format!("Permit answers {}", json!(permit)),
-            (None, None) => "Permit lets it go on".to_owned(),
+    /// Why Permit does not hold the pod, and what to write in the case instead. A fault of the plugin gets no advice,
+    /// since the case is not the cause.
+    pub(crate) fn why_not_held(&self) -> String {
+        const BIND: &str = "write bindTo instead of waitsOn";
+        if self.pre_enqueue.is_some() {
+            return "PreEnqueue holds it back; leave waitsOn out".to_owned();
         }
+        let (point, answer) = match (&self.reserve, &self.permit) {
+            (Some(reserve), _) => ("Reserve", reserve),
+            (None, Some(permit)) => ("Permit", permit),
+            (None, None) => return format!("Permit lets it go on; {BIND}"),
+        };
+        if answer.code == Some(Code::Error) {
+            return format!("{point} fails: {}", answer.reasons.join(", "));
+        }
+        format!("{point} answers {}; {BIND}", json!(answer))
     }
 
     /// The effects that the scheduler carries out in this step, in the order in which the points are called. It carries

@@ -160,7 +160,7 @@ pub enum CaseError {
     )]
     Waits(String),
     /// The plugin does not hold the pod of `waitsOn`.
-    #[error("waitsOn: the plugin does not hold the pod at Permit: {0}; write bindTo instead of waitsOn")]
+    #[error("waitsOn: the plugin does not hold the pod at Permit: {0}")]
     DoesNotWait(String),
     /// The step in which the expected answers of a case cannot be updated.
     #[error("case {case:?}, step {step}: {reason}")]
@@ -204,7 +204,7 @@ impl CaseStep {
         }
         let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
         if self.waits_on.is_some() && !harness.waiting().contains(&interned.uid) {
-            return Err(CaseError::DoesNotWait(answers.of_permit()));
+            return Err(CaseError::DoesNotWait(answers.why_not_held()));
         }
         if let (Some(name), true) = (self.bind_to.as_ref().or(self.waits_on.as_ref()), answers.lets_the_pod_be_bound())
         {
