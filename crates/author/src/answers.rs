@@ -18,9 +18,9 @@ pub struct PluginAnswers {
     /// Why PreEnqueue keeps the pod out of the active queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_enqueue: Option<Rejection>,
-    /// Why PreFilter rejects the pod, before any node is looked at.
+    /// Why PreFilter rejects the pod, before any node is looked at, or the only nodes that it lets through.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pre_filter: Option<Rejection>,
+    pub pre_filter: Option<PreFilterAnswer>,
     /// The nodes that do not pass Filter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected: BTreeMap<String, Rejection>,
@@ -51,6 +51,9 @@ pub struct PluginAnswers {
     /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+    /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect this.
+    #[serde(skip)]
+    pub(crate) unknown_nodes: Vec<String>,
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
     pub refused: Vec<NotGranted>,
@@ -151,6 +154,48 @@ pub struct Rejection {
     pub reasons: Vec<String>,
 }
 
+/// The answer of PreFilter, unless it lets the pod go on to all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct PreFilterAnswer {
+    /// As Kubernetes spells it, such as `UnschedulableAndUnresolvable`; left out if the pod goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "code_schema"))]
+    pub code: Option<Code>,
+    /// In the plugin's words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// The names of the only nodes that may run the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<BTreeSet<String>>,
+}
+
+impl PreFilterAnswer {
+    fn of(status: Option<Status>, nodes: Option<BTreeSet<String>>) -> Option<Self> {
+        match (status, nodes) {
+            (Some(Status { code, reasons }), _) => Some(Self { code: Some(code), reasons, nodes: None }),
+            (None, Some(nodes)) => Some(Self { nodes: Some(nodes), ..Self::default() }),
+            (None, None) => None,
+        }
+    }
+
+    /// The answer in words.
+    fn text(&self) -> String {
+        let code =
+            self.code.map_or_else(|| "passes".to_owned(), |code| format!("{} {:?}", code.as_str(), self.reasons));
+        match &self.nodes {
+            None => code,
+            Some(nodes) if nodes.is_empty() => format!("{code} with no node"),
+            Some(nodes) => format!("{code} with only {}", listed(nodes)),
+        }
+    }
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// The schema of the codes, since [`Code`] has no schema.
 #[cfg(feature = "schema")]
 fn code_schema(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -176,7 +221,7 @@ impl From<Answers> for PluginAnswers {
     fn from(answers: Answers) -> Self {
         Self {
             pre_enqueue: None,
-            pre_filter: answers.pre_filter.map(Rejection::from),
+            pre_filter: PreFilterAnswer::of(answers.pre_filter, answers.restriction),
             rejected: answers.rejected.into_iter().map(|(node, status)| (node, status.into())).collect(),
             scores: answers.scores,
             ..Self::default()
@@ -274,7 +319,7 @@ impl PluginAnswers {
     pub(crate) fn changes(&self, expected: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());
-        compare(&mut lines, "PreFilter", self.pre_filter.as_ref(), expected.pre_filter.as_ref());
+        lines.extend(self.pre_filter_change(expected));
         let nodes: BTreeSet<&String> =
             [&self.rejected, &expected.rejected].into_iter().flat_map(BTreeMap::keys).collect();
         for node in nodes {
@@ -326,6 +371,28 @@ impl PluginAnswers {
             lines.push(format!("QueueingHint: {given}, expected {expected}"));
         }
         lines
+    }
+
+    /// The difference between the two answers of PreFilter. It names the nodes that the cluster does not have: the
+    /// scheduler leaves such nodes out without a message.
+    fn pre_filter_change(&self, expected: &Self) -> Option<String> {
+        if self.pre_filter == expected.pre_filter {
+            return None;
+        }
+        let show = |answer: &Option<PreFilterAnswer>| {
+            answer.as_ref().map_or_else(|| "passes with all nodes".to_owned(), PreFilterAnswer::text)
+        };
+        let unknown = match self.unknown_nodes.as_slice() {
+            [] => String::new(),
+            names => format!(" (the cluster of this step has no node {})", listed(names)),
+        };
+        Some(format!("PreFilter: {}{unknown}, expected {}", show(&self.pre_filter), show(&expected.pre_filter)))
+    }
+
+    /// Notes the nodes that PreFilter names and that do not exist.
+    pub(crate) fn note_unknown_nodes(&mut self, exists: impl Fn(&str) -> bool) {
+        let named = self.pre_filter.iter().flat_map(|answer| &answer.nodes).flatten();
+        self.unknown_nodes = named.filter(|name| !exists(name)).cloned().collect();
     }
 
     /// Why the point has no answer, in words.

@@ -26,7 +26,7 @@ mod situation;
 mod step;
 mod waiting_pods;
 
-pub use answers::{Hint, PluginAnswers, PodAnswer, Rejection, ReleasedPod};
+pub use answers::{Hint, PluginAnswers, PodAnswer, PreFilterAnswer, Rejection, ReleasedPod};
 pub use case_action::{CaseAction, NoAction};
 pub use case_effect::{AwaitedObject, CaseEffect};
 pub use case_file::{CaseFile, CaseResult, PluginCase};

@@ -130,14 +130,18 @@ pub(crate) fn post_filter(
     answering: &mut Answering<'_>,
 ) -> Result<(), Status> {
     let n_nodes = call.table.nodes().len();
-    let is_failure = answers.pre_filter.is_some() || answers.rejected.len() == n_nodes;
-    let Some(point) = plugin.post_filter().filter(|_| is_failure && n_nodes > 0) else { return Ok(()) };
+    let plugin_name = plugin.manifest().name.clone();
+    let Some(point) = plugin.post_filter().filter(|_| !answers.passes && n_nodes > 0) else { return Ok(()) };
     let with_status = answers.rejected.iter().filter_map(|(name, status)| {
         let node = call.table.find(call.table.symbols.lookup(name)?)?;
         Some(RejectedNodes { status: status.clone(), nodes: NodeSet::from_iter([node]) })
     });
     let rejections: Vec<RejectedNodes> = with_status.collect();
-    let failure = Failure { rejections: &rejections, absent: answers.pre_filter.as_ref(), nominated: &[] };
+    // Nodes that PreFilter leaves out have this status in the scheduler, too.
+    let left_out = answers.restriction.as_ref();
+    let left_out = left_out.map(|_| Status::unresolvable(format!("node(s) didn't satisfy plugin(s) [{plugin_name}]")));
+    let absent = answers.pre_filter.as_ref().or(left_out.as_ref());
+    let failure = Failure { rejections: &rejections, absent, nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
     answering.check("PostFilter", call, &effects);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();

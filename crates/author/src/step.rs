@@ -215,6 +215,7 @@ impl CaseStep {
         follow_effects(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
         answers.order = self.order(harness)?;
         answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
+        answers.note_unknown_nodes(|name| harness.cluster().node(name).is_some());
         answers.note_unanswered(|point| self.unanswered(point, harness.plugin()));
         Ok(answers)
     }
