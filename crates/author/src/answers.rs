@@ -279,7 +279,8 @@ impl PluginAnswers {
             answer.as_ref().and_then(|answer| answer.code).is_some_and(|code| code != Code::Skip)
         };
         let mut earlier = self.pre_enqueue.is_some().then_some("PreEnqueue holds the pod back");
-        let post_filter = earlier.or(Some("a node passes, or there are no nodes"));
+        let post_filter =
+            earlier.or(Some("a node passes, or there are no nodes (`rejectedByOthers` makes nodes fail)"));
         let mut points = vec![(Point::PostFilter, post_filter), (Point::QueueSort, None), (Point::QueueingHint, None)];
         for (point, answer, why) in [
             (Point::Reserve, &self.reserve, "Reserve rejects the pod"),

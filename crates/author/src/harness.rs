@@ -1,6 +1,6 @@
 //! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
 
-use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, Status};
+use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, RejectedNodes, Status};
 use berth_model::{Pod, Time, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
@@ -212,7 +212,7 @@ impl PluginHarness {
     }
 
     /// Asks as [`Self::ask`] does, and continues the cycle: PostFilter if no node passed, or the points from Reserve on
-    /// if the pod goes to a node. The answers record effects beyond `grants`. A pod that stays at Permit is among
+    /// if the pod goes to a node. Other plugins have rejected the nodes of `by_others`. The answers record effects beyond `grants`. A pod that stays at Permit is among
     /// [`Self::waiting`] afterwards.
     ///
     /// # Errors
@@ -221,6 +221,7 @@ impl PluginHarness {
         &mut self,
         pod: &Pod,
         target: Option<Target>,
+        by_others: &[RejectedNodes],
         grants: &Grants,
     ) -> Result<PluginAnswers, Status> {
         self.sync()?;
@@ -230,12 +231,14 @@ impl PluginHarness {
         let cycle = self.waiting.next_cycle();
         let call = self.cluster.call(cycle, pod);
         let plugin = &mut *self.plugin;
-        let decided = berth_testing::ask(plugin, &call).and_then(|about_nodes| {
+        let mut candidates = call.table.nodes().clone();
+        by_others.iter().for_each(|rejection| candidates.subtract(&rejection.nodes));
+        let decided = berth_testing::ask_about(plugin, &call, candidates).and_then(|about_nodes| {
             let mut answers = PluginAnswers::from(about_nodes.clone());
             let mut answering = Answering { answers: &mut answers, grants };
             let stays = match target {
                 Some(target) => placing::place(plugin, &call, target, &mut answering),
-                None => placing::post_filter(plugin, &call, &about_nodes, &mut answering).map(|()| false)?,
+                None => placing::post_filter(plugin, &call, &about_nodes, by_others, &mut answering).map(|()| false)?,
             };
             Ok((answers, stays))
         });

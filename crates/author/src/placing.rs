@@ -122,11 +122,12 @@ fn pre_bind(
     PodAnswer::of_effects(answer).unless_empty()
 }
 
-/// Calls PostFilter if no node passed. Its dry runs answer that the pod fits wherever pods are removed.
+/// Calls PostFilter if no node passed. `by_others` are the rejections of other plugins. Its dry runs answer that the pod fits wherever pods are removed.
 pub(crate) fn post_filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
     answers: &Answers,
+    by_others: &[RejectedNodes],
     answering: &mut Answering<'_>,
 ) -> Result<(), Status> {
     let n_nodes = call.table.nodes().len();
@@ -136,7 +137,7 @@ pub(crate) fn post_filter(
         let node = call.table.find(call.table.symbols.lookup(name)?)?;
         Some(RejectedNodes { status: status.clone(), nodes: NodeSet::from_iter([node]) })
     });
-    let rejections: Vec<RejectedNodes> = with_status.collect();
+    let rejections: Vec<RejectedNodes> = by_others.iter().cloned().chain(with_status).collect();
     // Nodes that PreFilter leaves out have this status in the scheduler, too.
     let left_out = answers.restriction.as_ref();
     let left_out = left_out.map(|_| Status::unresolvable(format!("node(s) didn't satisfy plugin(s) [{plugin_name}]")));

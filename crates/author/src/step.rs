@@ -1,12 +1,14 @@
 //! One step of a case: the changes of the cluster, and the questions to the plugin after them.
 
-use berth_framework::{ClusterEvent, EventSubject, Grants, HintCall, Plugin, Point, Status};
-use berth_model::{Node, ObjectKey, Pod, Time, api};
+use std::collections::BTreeMap;
+
+use berth_framework::{ClusterEvent, EventSubject, Grants, HintCall, Plugin, Point, RejectedNodes, Status};
+use berth_model::{Node, NodeSet, ObjectKey, Pod, Time, api};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    answers::{Hint, PluginAnswers, Unanswered},
+    answers::{Hint, PluginAnswers, Rejection, Unanswered},
     case_action::CaseAction,
     case_effect::CaseEffect,
     case_host::CaseHost,
@@ -59,6 +61,10 @@ pub struct CaseStep {
     /// pod. It is on the node until an effect of a later step allows or rejects it, or its time is out. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_on: Option<String>,
+    /// Nodes that other plugins reject, by name: Filter and Score are not asked about them, and PostFilter gets the
+    /// rejections.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rejected_by_others: BTreeMap<String, Rejection>,
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
@@ -148,9 +154,9 @@ pub enum CaseError {
     /// An object is removed that the cluster does not have.
     #[error("cannot remove {0}: it does not exist")]
     NoSuchObject(String),
-    /// The node for the pod does not exist.
+    /// A node that a key of the step names does not exist.
     #[error("{key}: node {node} does not exist: correct the name, or add the node to `nodes`")]
-    NoSuchTarget { key: &'static str, node: String },
+    NoSuchNodeIn { key: &'static str, node: String },
     /// The step sends the pod to a node in two ways.
     #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
@@ -202,7 +208,8 @@ impl CaseStep {
         if target.is_some() && harness.waiting().contains(&interned.uid) {
             return Err(CaseError::Waits(interned.uid.to_string()));
         }
-        let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
+        let by_others = self.by_others(harness)?;
+        let mut answers = harness.decide(&interned, target, &by_others, host.grants()).map_err(CaseError::Plugin)?;
         if self.waits_on.is_some() && !harness.waiting().contains(&interned.uid) {
             return Err(CaseError::DoesNotWait(answers.why_not_held()));
         }
@@ -261,10 +268,21 @@ impl CaseStep {
         }
     }
 
+    /// The rejections of other plugins.
+    fn by_others(&self, harness: &PluginHarness) -> Result<Vec<RejectedNodes>, CaseError> {
+        let rejection = |(name, Rejection { code, reasons }): (&String, &Rejection)| {
+            let node = harness.cluster().node(name);
+            let node = node.ok_or_else(|| CaseError::NoSuchNodeIn { key: "rejectedByOthers", node: name.clone() })?;
+            let status = Status::new(*code, reasons.iter().cloned());
+            Ok::<_, CaseError>(RejectedNodes { status, nodes: NodeSet::from_iter([node]) })
+        };
+        self.rejected_by_others.iter().map(rejection).collect()
+    }
+
     fn target(&self, harness: &PluginHarness) -> Result<Option<Target>, CaseError> {
         let node = |key, name: &String| {
             let node = harness.cluster().node(name);
-            node.ok_or_else(|| CaseError::NoSuchTarget { key, node: name.clone() })
+            node.ok_or_else(|| CaseError::NoSuchNodeIn { key, node: name.clone() })
         };
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (None, None, None) => Ok(None),

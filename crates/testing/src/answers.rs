@@ -34,8 +34,16 @@ pub struct Scores {
 /// # Errors
 /// The plugin fails, or the answers of `filter`, `node_to_status` and `dry_run` about a node differ.
 pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
+    ask_about(plugin, call, call.table.nodes().clone())
+}
+
+/// Calls the same points as [`ask`]. Filter and the points after it see these nodes only, as if other plugins had
+/// rejected the rest.
+///
+/// # Errors
+/// The same as of [`ask`].
+pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) -> Result<Answers, Status> {
     let mut answers = Answers::default();
-    let mut passed = call.table.nodes().clone();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
         None => (true, None),
         Some(Ok(restriction)) => (true, restriction),
