@@ -273,6 +273,11 @@ impl PluginAnswers {
         }
     }
 
+    /// The answers as a file of cases can expect them.
+    pub(crate) fn as_written(self) -> Self {
+        Self { unknown_nodes: Vec::new(), refused: Vec::new(), unanswered: BTreeMap::new(), ..self }
+    }
+
     /// Notes why points have no answers. `in_step` says it if the step or the plugin is the cause.
     pub(crate) fn note_unanswered(&mut self, mut in_step: impl FnMut(Point) -> Option<Unanswered>) {
         let rejects = |answer: &Option<PodAnswer>| {

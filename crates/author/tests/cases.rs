@@ -234,6 +234,15 @@ fn the_answers_that_are_given_can_be_written_down() {
     }
 }
 
+/// A step without `expect` stays as it is, although the plugin gives no answer there either.
+#[test]
+fn a_step_without_answers_needs_no_place_for_them() {
+    let wrong = CASES.replace("hint: skip", "hint: queue");
+    let updated = cases(&wrong).updated(&Factory, &CaseHost::default()).expect("answers");
+    let expected = CASES.replace("expect: {hint: skip}", "expect:\n      hint: skip");
+    assert_eq!(cases(&wrong).text_with(&updated, &wrong), Some(expected));
+}
+
 #[test]
 fn steps_that_make_no_sense_are_told() {
     let one = |step: &str| {
