@@ -42,7 +42,8 @@ pub struct PluginAnswers {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
-    /// What PreBind and Bind answer about pods that waited at Permit and go on in this step, by uid.
+    /// Pods whose wait at Permit ends in this step, by uid: what Permit answers if it is asked again, and what PreBind
+    /// and Bind answer then. A pod that an effect allows may be left out if PreBind and Bind have nothing to say.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<String, ReleasedPod>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
@@ -51,6 +52,9 @@ pub struct PluginAnswers {
     /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+    /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.
+    #[serde(skip)]
+    pub(crate) gone_on: BTreeSet<String>,
     /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect this.
     #[serde(skip)]
     pub(crate) unknown_nodes: Vec<String>,
@@ -94,11 +98,15 @@ pub struct NotGranted {
     pub(crate) effect: RefusedEffect,
 }
 
-/// The answers of the points after Permit about a pod that waited there.
+/// The answers about a pod that waited at Permit. There are none if it goes on and no point has something to do.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ReleasedPod {
+    /// The answer of Permit, which is asked again after a change of an object that the effect `wait` named, unless it
+    /// lets the pod go on without effects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permit: Option<PodAnswer>,
     /// The answer of PreBind, or of PreBindPreFlight instead, unless there is nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_bind: Option<PodAnswer>,
@@ -267,15 +275,36 @@ impl PluginAnswers {
     pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
         let Self { pre_bind, bind, refused, .. } = answers;
         self.refused.extend(refused);
-        let released = ReleasedPod { pre_bind, bind };
-        if released != ReleasedPod::default() {
+        let released = ReleasedPod { permit: None, pre_bind, bind };
+        if released == ReleasedPod::default() {
+            self.gone_on.insert(uid);
+        } else {
             self.released.insert(uid, released);
         }
     }
 
+    /// Adds what was answered about a pod that Permit was asked about again and does not hold any more.
+    pub(crate) fn add_asked_again(&mut self, uid: String, answers: &Self) {
+        let [permit, pre_bind, bind] = [&answers.permit, &answers.pre_bind, &answers.bind].map(Option::clone);
+        self.released.insert(uid, ReleasedPod { permit, pre_bind, bind });
+    }
+
+    /// Adds the waits that ended, from other answers of the same step.
+    pub(crate) fn add_ended_waits(&mut self, answers: Self) {
+        self.released.extend(answers.released);
+        self.gone_on.extend(answers.gone_on);
+        self.refused.extend(answers.refused);
+    }
+
     /// The answers as a file of cases can expect them.
-    pub(crate) fn as_written(self) -> Self {
-        Self { unknown_nodes: Vec::new(), refused: Vec::new(), unanswered: BTreeMap::new(), ..self }
+    pub(crate) fn into_written(self) -> Self {
+        Self {
+            gone_on: BTreeSet::new(),
+            unknown_nodes: Vec::new(),
+            refused: Vec::new(),
+            unanswered: BTreeMap::new(),
+            ..self
+        }
     }
 
     /// Notes why points have no answers. `in_step` says it if the step or the plugin is the cause.
@@ -357,7 +386,8 @@ impl PluginAnswers {
             [&self.released, &expected.released].into_iter().flat_map(BTreeMap::keys).collect();
         for uid in uids {
             let (given, wanted) = (self.released.get(uid), expected.released.get(uid));
-            if given != wanted {
+            let goes_on_silently = self.gone_on.contains(uid) && wanted == Some(&ReleasedPod::default());
+            if given != wanted && !goes_on_silently {
                 let show = |pod: Option<&ReleasedPod>| {
                     pod.map_or_else(|| "does not go on, or has nothing to do".to_owned(), |pod| json!(pod).to_string())
                 };

@@ -22,6 +22,7 @@ mod measure;
 mod nearest;
 mod placing;
 mod random;
+mod released;
 mod situation;
 mod step;
 mod waiting_pods;

@@ -61,6 +61,26 @@ pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, an
     false
 }
 
+/// Calls Permit again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
+/// Permit, or Unreserve. Returns whether the plugin still holds the pod.
+pub(crate) fn permit_again(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> bool {
+    permit(plugin, call, node, answering);
+    if answering.answers.permit.as_ref().is_some_and(|permit| permit.wait_milliseconds.is_some()) {
+        return true;
+    }
+    if answering.answers.lets_the_pod_be_bound() {
+        go_on(plugin, call, node, answering);
+    } else {
+        unreserve(plugin, call, node);
+    }
+    false
+}
+
 /// Calls PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then Unreserve.
 pub(crate) fn go_on(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     bind(plugin, call, node, answering);
@@ -80,9 +100,12 @@ fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &
     if let Some(point) = plugin.reserve() {
         answering.answers.reserve = PodAnswer::objection(point.reserve(call, node));
     }
-    if !answering.answers.lets_the_pod_be_bound() {
-        return;
+    if answering.answers.lets_the_pod_be_bound() {
+        permit(plugin, call, node, answering);
     }
+}
+
+fn permit(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.permit() {
         let (verdict, effects) = point.permit(call, node);
         answering.check("Permit", call, &effects);
@@ -122,7 +145,8 @@ fn pre_bind(
     PodAnswer::of_effects(answer).unless_empty()
 }
 
-/// Calls PostFilter if no node passed. `by_others` are the rejections of other plugins. Its dry runs answer that the pod fits wherever pods are removed.
+/// Calls PostFilter if no node passed. `by_others` are the rejections of other plugins. Its dry runs answer that the pod
+/// fits wherever pods are removed.
 pub(crate) fn post_filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,

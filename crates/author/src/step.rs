@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_framework::{ClusterEvent, EventSubject, Grants, HintCall, Plugin, Point, RejectedNodes, Status};
+use berth_framework::{ClusterEvent, EventSubject, HintCall, Plugin, Point, RejectedNodes, Status};
 use berth_model::{Node, NodeSet, ObjectKey, Pod, Time, api};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,15 +10,16 @@ use serde_json::Value;
 use crate::{
     answers::{Hint, PluginAnswers, Rejection, Unanswered},
     case_action::CaseAction,
-    case_effect::CaseEffect,
     case_host::CaseHost,
     case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
     placing::Target,
+    released::{ask_again, follow_effects},
 };
 
 const NOT_PLACED: &str =
     "the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` or `waitsOn: NODE`)";
+const WAITS: &str = "the pod of the step waits at Permit (`released` has the answers once its wait ends)";
 const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
 
 /// A change of the cluster, and the answers after it.
@@ -47,7 +48,8 @@ pub struct CaseStep {
     /// Objects of other kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Value>,
-    /// The pod to place; null stands for the pod of the case.
+    /// The pod to place; null stands for the pod of the case. A pod that waits at Permit since an earlier step is
+    /// changed instead.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub pod: Value,
     /// The node that the pod goes to: the points from Reserve to PostBind are called, and if the plugin has nothing against
@@ -58,7 +60,8 @@ pub struct CaseStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_fails_on: Option<String>,
     /// The node that the pod goes to while it waits at Permit: Reserve and Permit are called, and the plugin must hold the
-    /// pod. It is on the node until an effect of a later step allows or rejects it, or its time is out. Instead of `bindTo`.
+    /// pod. It is on the node until a later step allows or rejects it by an effect, changes an object that the effect
+    /// `wait` names so that Permit no longer holds it, or its time is out. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_on: Option<String>,
     /// Nodes that other plugins reject, by name: Filter and Score are not asked about them, and PostFilter gets the
@@ -162,7 +165,8 @@ pub enum CaseError {
     TwoTargets,
     /// The pod of the step has been waiting at Permit since an earlier step.
     #[error(
-        "pod {0} has been waiting at Permit since an earlier step: give this step another pod, or take the waiting pod away with gonePods"
+        "pod {0} has been waiting at Permit since an earlier step: leave bindTo, bindingFailsOn and waitsOn out, give this \
+         step another pod, or take the waiting pod away with gonePods"
     )]
     Waits(String),
     /// The plugin does not hold the pod of `waitsOn`.
@@ -201,15 +205,27 @@ impl CaseStep {
             harness.set_now(now);
             host.set_now(now.0);
         }
+        let mut changed = self.changed_objects(harness);
         self.apply(harness)?;
         let place = if self.pod.is_null() { "the pod of the case" } else { "pod" };
         let interned = pending(harness, pod, place)?;
         let target = self.target(harness)?;
-        if target.is_some() && harness.waiting().contains(&interned.uid) {
+        let waits = harness.waiting().contains(&interned.uid);
+        if waits && target.is_some() {
             return Err(CaseError::Waits(interned.uid.to_string()));
         }
         let by_others = self.by_others(harness)?;
-        let mut answers = harness.decide(&interned, target, &by_others, host.grants()).map_err(CaseError::Plugin)?;
+        if waits && !self.pod.is_null() {
+            self.change_waiting(harness, interned.clone())?;
+            changed.push(core_object("Pod", &self.pod));
+        }
+        let ended = ask_again(harness, &changed, host.grants()).map_err(CaseError::Plugin)?;
+        // The attempt of a pod that waits is under way, so nothing before Permit is asked about it.
+        let mut answers = if waits {
+            PluginAnswers::default()
+        } else {
+            harness.decide(&interned, target, &by_others, host.grants()).map_err(CaseError::Plugin)?
+        };
         if self.waits_on.is_some() && !harness.waiting().contains(&interned.uid) {
             return Err(CaseError::DoesNotWait(answers.why_not_held()));
         }
@@ -220,21 +236,49 @@ impl CaseStep {
             harness.set_pod(&bound).map_err(HarnessError::Pod)?;
         }
         follow_effects(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
+        answers.add_ended_waits(ended);
         answers.order = self.order(harness)?;
         answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
         answers.note_unknown_nodes(|name| harness.cluster().node(name).is_some());
-        answers.note_unanswered(|point| self.unanswered(point, harness.plugin()));
+        let waits = waits.then_some(WAITS);
+        answers.note_unanswered(|point| self.unanswered(point, harness.plugin(), waits));
         Ok(answers)
     }
 
+    /// The objects that the step changes. The cluster must not have taken in the step yet, since pods that leave are
+    /// known by their uids alone.
+    fn changed_objects(&self, harness: &PluginHarness) -> Vec<ObjectKey> {
+        let mut changed: Vec<ObjectKey> = self.objects.iter().chain(&self.gone_objects).map(ObjectKey::of).collect();
+        changed.extend(self.nodes.iter().map(|node| core_object("Node", node)));
+        changed.extend(self.pods.iter().map(|pod| core_object("Pod", pod)));
+        changed.extend(self.gone.iter().map(|name| core_key("Node", "", name)));
+        let table = harness.cluster().table();
+        for (_, pod, _) in table.pods().iter() {
+            if self.gone_pods.iter().any(|uid| uid == pod.uid.as_str()) {
+                changed.push(core_key("Pod", table.symbols.text(pod.namespace), &pod.name));
+            }
+        }
+        changed
+    }
+
+    /// Changes the pod of this step, which waits at Permit and counts on its node.
+    fn change_waiting(&self, harness: &mut PluginHarness, pod: Pod) -> Result<(), CaseError> {
+        let Some(node) = harness.change_waiting(pod) else { return Ok(()) };
+        let mut bound: api::Pod = object(&with_uid(&self.pod), "pod")?;
+        bound.spec.node_name = node;
+        Ok(harness.set_pod(&bound).map_err(HarnessError::Pod)?)
+    }
+
     /// Why the step does not ask the plugin at this point; `None` if nothing in the step keeps it from being asked.
-    fn unanswered(&self, point: Point, plugin: &mut dyn Plugin) -> Option<Unanswered> {
+    /// `waits` is the reason if the pod of the step waits at Permit.
+    fn unanswered(&self, point: Point, plugin: &mut dyn Plugin, waits: Option<&'static str>) -> Option<Unanswered> {
+        let not_placed = (!self.places_the_pod()).then_some(waits.unwrap_or(NOT_PLACED));
         let (is_implemented, not_asked) = match point {
-            Point::PostFilter => (plugin.post_filter().is_some(), self.places_the_pod().then_some(PLACED)),
-            Point::Reserve => (plugin.reserve().is_some(), (!self.places_the_pod()).then_some(NOT_PLACED)),
-            Point::Permit => (plugin.permit().is_some(), (!self.places_the_pod()).then_some(NOT_PLACED)),
-            Point::PreBind => (plugin.pre_bind().is_some(), self.ends_at_permit()),
-            Point::Bind => (plugin.bind().is_some(), self.ends_at_permit()),
+            Point::PostFilter => (plugin.post_filter().is_some(), waits.or(self.places_the_pod().then_some(PLACED))),
+            Point::Reserve => (plugin.reserve().is_some(), not_placed),
+            Point::Permit => (plugin.permit().is_some(), not_placed),
+            Point::PreBind => (plugin.pre_bind().is_some(), not_placed.or(self.ends_at_permit())),
+            Point::Bind => (plugin.bind().is_some(), not_placed.or(self.ends_at_permit())),
             Point::QueueSort => {
                 (plugin.queue_sort().is_some(), self.queue.is_empty().then_some("the step has no `queue`"))
             }
@@ -258,13 +302,12 @@ impl CaseStep {
         self.bind_to.is_some() || self.binding_fails_on.is_some() || self.waits_on.is_some()
     }
 
-    /// Why the points after Permit are not called.
+    /// Why the points after Permit are not called about a pod that goes to a node.
     fn ends_at_permit(&self) -> Option<&'static str> {
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
-            (Some(_), ..) => None,
+            (Some(_), ..) | (None, None, None) => None,
             (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
             (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit (a later step lets it go on)"),
-            (None, None, None) => Some(NOT_PLACED),
         }
     }
 
@@ -338,42 +381,6 @@ impl CaseStep {
     }
 }
 
-/// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds what
-/// the points after Permit answer.
-///
-/// # Errors
-/// The plugin fails.
-fn follow_effects(harness: &mut PluginHarness, answers: &mut PluginAnswers, grants: &Grants) -> Result<(), Status> {
-    if !answers.refused.is_empty() {
-        return Ok(());
-    }
-    for effect in answers.effects() {
-        match effect {
-            CaseEffect::Allow(uid) => {
-                let Some(released) = harness.release(&uid, grants)? else { continue };
-                if !released.lets_the_pod_be_bound() {
-                    harness.remove_pod(&uid);
-                }
-                answers.add_released(uid, released);
-            }
-            CaseEffect::Reject { uid, .. } if harness.waiting().contains(&uid) => {
-                harness.remove_pod(&uid);
-            }
-            CaseEffect::Reject { .. }
-            | CaseEffect::Bind
-            | CaseEffect::Patch { .. }
-            | CaseEffect::Create { .. }
-            | CaseEffect::Delete { .. }
-            | CaseEffect::Evict { .. }
-            | CaseEffect::Activate(_)
-            | CaseEffect::Nominate { .. }
-            | CaseEffect::Event { .. }
-            | CaseEffect::Wait { .. } => {}
-        }
-    }
-    Ok(())
-}
-
 impl CaseEvent {
     /// The answer of the plugin's hint; `None` if it has no hint.
     fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
@@ -436,6 +443,17 @@ fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> Ev
         Some(EventObject::Node(_)) => EventSubject::Node { old: node(old), new: node(new) },
         Some(EventObject::Other(key, _)) => EventSubject::Object { key, old: json(old), new: json(new) },
     }
+}
+
+/// The key of a node or a pod, which a file of cases writes without its kind.
+fn core_object(kind: &str, object: &Value) -> ObjectKey {
+    let ObjectKey { namespace, name, .. } = ObjectKey::of(object);
+    core_key(kind, &namespace, &name)
+}
+
+fn core_key(kind: &str, namespace: &str, name: &str) -> ObjectKey {
+    let [api_version, kind, namespace, name] = ["v1", kind, namespace, name].map(str::to_owned);
+    ObjectKey { api_version, kind, namespace, name }
 }
 
 /// The pod to place, with its JSON. `place` is its place in the step.

@@ -198,8 +198,8 @@ fn pods_that_wait_stay_if_the_effect_is_not_granted() {
 #[test]
 fn a_wait_that_makes_no_sense_is_refused() {
     let again = "  - pod: {metadata: {name: one, namespace: team}}\n    bindTo: a\n";
-    let told = "step 3: pod team/one has been waiting at Permit since an earlier step: give this step another pod, or take \
-                the waiting pod away with gonePods";
+    let told = "step 3: pod team/one has been waiting at Permit since an earlier step: leave bindTo, bindingFailsOn and \
+                waitsOn out, give this step another pod, or take the waiting pod away with gonePods";
     assert_eq!(differences(&after_two(again), Grants::ALL), [told]);
     let goes = "  - pod: {metadata: {name: last}, spec: {priority: 9}}\n    waitsOn: a\n";
     let told = "step 3: waitsOn: the plugin does not hold the pod at Permit: Permit answers {\"effects\":[{\"reject\":";
