@@ -147,6 +147,7 @@ async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
     let project =
         Project::new("NoMethod", &faults_at("NoMethod", At::Permit, GuestFault::NoMethod).expect("a component"));
     let verified = project.tries(&["verify"]).await;
+    assert!(verified.out.contains(": the scheduler accepts the component\n"), "{}", verified.out);
     assert_eq!(verified.status.code(), Some(1), "{}{}", verified.out, verified.err);
     let property = "FAILED  each exported extension point answers without a fault\n";
     let sentence = "does the plugin have a method for `permit`, which its plugin.wit exports?";
