@@ -448,6 +448,16 @@ async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
     }
 }
 
+/// The project is made, because a component may replace a built-in plugin on purpose.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_with_the_name_of_a_built_in_one_is_warned_of() {
+    let home = tempfile::tempdir().expect("a folder");
+    let dir = home.path().join("plugin").display().to_string();
+    let made = Process::berth(["plugin", "new", "NodeName", "--dir", &dir]).ended(LIMIT).await;
+    assert!(made.status.success(), "{}", made.err);
+    assert!(made.err.contains("warning: NodeName is the name of a built-in plugin"), "{}", made.err);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_templates_are_listed_with_a_sentence_each() {
     let listed = Process::berth(["plugin", "new", "--list"]).ended(LIMIT).await;
