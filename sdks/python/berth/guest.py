@@ -37,7 +37,7 @@ def plugin(kind):
         raise TypeError(f"a component holds one plugin; {guest.kind.__name__} is one already")
     guest.kind = kind
     manifest.check(kind)
-    declared.declare(manifest.columns(kind), guest.follows_pods(), getattr(kind, "pod_json", False))
+    declared.declare(manifest.columns(kind), guest.follows_pods(), getattr(kind, "pod_json", False), getattr(kind, "objects", []))
     return kind
 
 
@@ -73,7 +73,11 @@ def pods() -> list[Pod]:
 def objects(api_version: str, kind: str) -> Mapping[tuple[str, str], dict]:
     """The objects of a kind that the plugin's `objects` names, by namespace and name; the namespace is empty for kinds without
     namespaces. Each is decoded when it is first looked at, and not to be changed."""
-    return guest.table.objects.get((api_version, kind), {})
+    kept = guest.table.objects.get((api_version, kind))
+    if kept is None:
+        declared.expect_kind(api_version, kind)
+        return {}
+    return kept
 
 
 def image_size(name: str) -> int:

@@ -3,6 +3,7 @@
 mod c;
 mod go;
 mod js;
+mod kinds;
 mod python;
 mod world;
 
