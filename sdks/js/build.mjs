@@ -148,6 +148,10 @@ function checkMembers(found, text) {
   } catch (error) {
     errors.push(`${file}${lineWith(error.message, error.message.split(":")[0])}: ${error.message}`);
   }
+  if (typeof found.name === "string" && found.name !== name) {
+    const both = `the name is "${found.name}", and build.sh makes ${name}.wasm: write the same name in both`;
+    errors.push(`${file}${lineWith(both, "name")}: ${both}`);
+  }
   for (const [name, sentence] of [...miscalled(found), ...misspelt(found, text)]) {
     errors.push(`${file}${lineWith("", name)}: ${sentence}`);
   }

@@ -4,6 +4,7 @@ mod c;
 mod go;
 mod js;
 mod kinds;
+mod names;
 mod python;
 mod world;
 
