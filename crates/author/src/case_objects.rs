@@ -1,12 +1,15 @@
-//! Keys of Kubernetes objects in files of cases: those of `metadata`, the top-level keys of pods and nodes, and the
-//! node of a pod that is on one.
+//! Kubernetes objects in files of cases: the keys of `metadata`, the top-level keys and the form of pods and nodes, and
+//! the node of a pod that is on one.
 //!
 //! A misspelt key would otherwise be ignored without a message. Deeper keys are not checked: `spec` and `status` hold
 //! much that no plugin sees, and more with each release of Kubernetes.
 
+use berth_model::api;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    case_decoding::{self, WrongForm},
     case_file::{CaseFile, PluginCase},
     nearest::nearest,
 };
@@ -46,14 +49,18 @@ pub enum CaseObjectError {
         .written.as_ref().map(|key| format!(" (did you mean `nodeName` by `{key}`?)")).unwrap_or_default()
     )]
     NoNode { place: String, pod: String, written: Option<String> },
+    /// A pod or a node does not have the form of its kind.
+    #[error(transparent)]
+    Form(WrongForm),
 }
 
 impl CaseObjectError {
     /// The number of the line with the mistake, if only one line of the text can have it.
     pub(crate) fn line(&self, text: &str) -> Option<usize> {
         let key = match self {
-            Self::UnknownKey { key, .. } | Self::NoNode { written: Some(key), .. } => key,
+            Self::UnknownKey { key, .. } | Self::NoNode { written: Some(key), .. } => key.as_str(),
             Self::NoNode { written: None, .. } => return None,
+            Self::Form(wrong) => wrong.key()?,
         };
         let mut with_key = (1..).zip(text.lines()).filter(|(_, line)| has_key(line, key)).map(|(number, _)| number);
         let first = with_key.next()?;
@@ -83,17 +90,16 @@ pub(crate) fn check(file: &CaseFile) -> Result<(), CaseObjectError> {
 }
 
 fn check_case(case: &PluginCase, place: &str) -> Result<(), CaseObjectError> {
-    pod_or_node(&case.pod, &format!("{place}.pod"))?;
+    pod(&case.pod, &format!("{place}.pod"))?;
     for (at, step) in case.steps.iter().enumerate() {
         let place = format!("{place}.steps[{at}]");
-        pod_or_node(&step.pod, &format!("{place}.pod"))?;
-        for (field, objects) in [("nodes", &step.nodes), ("pods", &step.pods)] {
-            for (at, object) in objects.iter().enumerate() {
-                pod_or_node(object, &format!("{place}.{field}[{at}]"))?;
-            }
+        pod(&step.pod, &format!("{place}.pod"))?;
+        for (at, object) in step.nodes.iter().enumerate() {
+            node(object, &format!("{place}.nodes[{at}]"))?;
         }
-        for (at, pod) in step.pods.iter().enumerate() {
-            on_a_node(pod, &format!("{place}.pods[{at}]"))?;
+        for (at, object) in step.pods.iter().enumerate() {
+            pod(object, &format!("{place}.pods[{at}]"))?;
+            on_a_node(object, &format!("{place}.pods[{at}]"))?;
         }
         for (field, objects) in [("objects", &step.objects), ("goneObjects", &step.gone_objects)] {
             for (at, object) in objects.iter().enumerate() {
@@ -101,25 +107,42 @@ fn check_case(case: &PluginCase, place: &str) -> Result<(), CaseObjectError> {
             }
         }
         for (at, queued) in step.queue.iter().enumerate() {
-            pod_or_node(&queued.pod, &format!("{place}.queue[{at}].pod"))?;
+            pod(&queued.pod, &format!("{place}.queue[{at}].pod"))?;
         }
         let Some(event) = &step.event else { continue };
-        let check = if matches!(event.resource.as_str(), "Pod" | "Node") { pod_or_node } else { metadata };
+        let check = match event.resource.as_str() {
+            "Pod" => pod,
+            "Node" => node,
+            _ => metadata,
+        };
         check(&event.old, &format!("{place}.event.old"))?;
         check(&event.new, &format!("{place}.event.new"))?;
     }
     Ok(())
 }
 
-fn pod_or_node(object: &Value, place: &str) -> Result<(), CaseObjectError> {
+fn pod(object: &Value, place: &str) -> Result<(), CaseObjectError> {
+    has_form_of::<api::Pod>(object, place)
+}
+
+fn node(object: &Value, place: &str) -> Result<(), CaseObjectError> {
+    has_form_of::<api::Node>(object, place)
+}
+
+/// Checks the keys of a pod or a node, and then its form. A missing object has no mistake.
+fn has_form_of<T: DeserializeOwned>(object: &Value, place: &str) -> Result<(), CaseObjectError> {
     keys(object, place, &OBJECT)?;
-    metadata(object, place)
+    metadata(object, place)?;
+    if object.is_null() {
+        return Ok(());
+    }
+    case_decoding::object::<T>(object, place).map(drop).map_err(CaseObjectError::Form)
 }
 
 /// Checks that a pod names its node. An empty name is no node.
 fn on_a_node(pod: &Value, place: &str) -> Result<(), CaseObjectError> {
     let spec = &pod["spec"];
-    // A name that is not a text is reported when the pod is read.
+    // The form of the pod is checked before.
     if !(spec["nodeName"].is_null() || spec["nodeName"] == "") {
         return Ok(());
     }

@@ -7,6 +7,7 @@
 
 mod answers;
 mod case_action;
+mod case_decoding;
 mod case_effect;
 mod case_file;
 mod case_host;
@@ -29,6 +30,7 @@ mod waiting_pods;
 
 pub use answers::{Hint, PluginAnswers, PodAnswer, PreFilterAnswer, Rejection, ReleasedPod};
 pub use case_action::{CaseAction, NoAction};
+pub use case_decoding::WrongForm;
 pub use case_effect::{AwaitedObject, CaseEffect};
 pub use case_file::{CaseFile, CaseResult, PluginCase};
 pub use case_host::CaseHost;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     answers::{Hint, PluginAnswers, Rejection, Unanswered},
     case_action::CaseAction,
+    case_decoding::{WrongForm, object},
     case_host::CaseHost,
     case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
@@ -143,8 +144,8 @@ pub enum CaseError {
     #[error(transparent)]
     Cluster(#[from] HarnessError),
     /// An object does not have the form of its kind.
-    #[error("{place}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
-    Object { place: String, reason: serde_path_to_error::Error<serde_json::Error> },
+    #[error(transparent)]
+    Object(#[from] WrongForm),
     /// A node is removed that the cluster does not have.
     #[error("cannot remove node {0}: it does not exist")]
     NoSuchNode(String),
@@ -462,24 +463,4 @@ fn pending(harness: &mut PluginHarness, pod: &Value, place: &str) -> Result<Pod,
     let mut decoded: api::Pod = object(&pod, place)?;
     decoded.json = Some(pod.to_string().into_bytes().into());
     Ok(harness.intern(&decoded))
-}
-
-/// Decodes an object. The error names its place in the step and the object: `pods[0] (web)`.
-fn object<T: serde::de::DeserializeOwned>(object: &Value, place: &str) -> Result<T, CaseError> {
-    serde_path_to_error::deserialize(object).map_err(|reason| {
-        let name = object["metadata"]["name"].as_str().map(|name| format!(" ({name})")).unwrap_or_default();
-        CaseError::Object { place: format!("{place}{name}"), reason }
-    })
-}
-
-/// The advice about a label that YAML does not read as a text.
-fn quoting(reason: &serde_json::Error) -> &'static str {
-    let reason = reason.to_string();
-    if reason.starts_with("invalid type: boolean `true`") {
-        " (YAML reads true, yes, on and y as booleans: quote the string)"
-    } else if reason.starts_with("invalid type: boolean `false`") {
-        " (YAML reads false, no, off and n as booleans: quote the string)"
-    } else {
-        ""
-    }
 }

@@ -409,6 +409,21 @@ fn keys_that_no_pod_and_no_node_has_are_refused() {
     assert!(twice.starts_with(place), "{twice}");
 }
 
+/// A key on one line gives the line.
+#[test]
+fn an_object_of_another_form_is_refused_with_its_place() {
+    let told = |step: &str| refusal(step).lines().next().unwrap_or_default().to_owned();
+    let pod = "{metadata: {name: web}, spec: {nodeName: a, containers: {name: main}}}";
+    let reason = "spec.containers: invalid type: map";
+    let one = told(&format!("pods: [{pod}]"));
+    assert!(one.starts_with(&format!("cases.yaml:5: cases[0].steps[0].pods[0] (web): {reason}")), "{one}");
+    let queued = told(&format!("queue: [{{pod: {pod}}}]"));
+    assert!(queued.starts_with(&format!("cases.yaml:5: cases[0].steps[0].queue[0].pod (web): {reason}")), "{queued}");
+    let label = told("event: {resource: Node, actions: [Add], new: {metadata: {name: a, labels: {quiet: true}}}}");
+    let place = "cases.yaml:5: cases[0].steps[0].event.new (a): metadata.labels.quiet: invalid type: boolean `true`";
+    assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
+}
+
 /// Such a pod would be left out without a message.
 #[test]
 fn a_pod_on_no_node_is_refused() {
