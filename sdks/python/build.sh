@@ -15,7 +15,7 @@ python3 "$sdk/members.py" "$folder"
 # The file is copied together with the SDK. Berth's own repository has it beside the SDKs.
 methods=$sdk/methods.py
 [ -f "$methods" ] || methods=$sdk/../methods.py
-python3 "$methods" python "$folder"
+python3 "$methods" python "$folder" "$name"
 
 build=$folder/build
 rm -rf "$build"

@@ -152,21 +152,54 @@ class Folder:
         except (OSError, SyntaxError, ValueError):
             return None
 
-    def read_names(self):
-        """The names of members that the plugin's own files read, such as `self.name`."""
-        names = set()
+    def trees(self):
+        """The syntax trees of the plugin's own files. A file that cannot be read is left out, because componentize-py reports it."""
         for path in self.folder.rglob("*.py"):
             inside = path.relative_to(self.folder)
             if inside.parts[0] in ("build", "berth") or inside.parts[0].startswith("."):
                 continue
             try:
-                tree = ast.parse(path.read_text(encoding="utf-8"))
+                yield ast.parse(path.read_text(encoding="utf-8"))
             except (OSError, SyntaxError, ValueError):
                 continue
+
+    def names_decorator(self):
+        """Whether a file of the folder mentions `berth.plugin`, also under another name or as a function that is called."""
+        for node in (node for tree in self.trees() for node in ast.walk(tree)):
+            if isinstance(node, ast.Attribute) and node.attr == "plugin":
+                return True
+            if isinstance(node, ast.ImportFrom) and any(alias.name in ("plugin", "*") for alias in node.names):
+                return True
+        return False
+
+    def undecorated(self):
+        """A sentence about a plugin none of whose classes has the decorator; None if one has it or may have it."""
+        try:
+            module = self.module("plugin")
+        except (OSError, SyntaxError, ValueError):
+            return None
+        if module is None or self.names_decorator():
+            return None
+        kind = max(module.classes.values(), key=n_members, default=None)
+        if kind is None:
+            return f"{module.path}: has no class with @berth.plugin: write the plugin as a class with it"
+        return f"{module.path}:{kind.lineno}: class {kind.name} lacks @berth.plugin: write it on the line before the class"
+
+    def read_names(self):
+        """The names of members that the plugin's own files use, such as `self.name`."""
+        names = set()
+        for tree in self.trees():
             names.update(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
             names.update(node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
             names.update(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
         return names
+
+
+def n_members(kind):
+    """How many members of a plugin a class defines."""
+    targets = [target for node in kind.body for target in getattr(node, "targets", [])]
+    names = [getattr(node, "name", None) for node in kind.body] + [getattr(target, "id", None) for target in targets]
+    return sum(name in METHODS or name in ATTRIBUTES for name in names)
 
 
 def is_plugin(kind):
@@ -241,7 +274,10 @@ def main():
     folder = Folder(pathlib.Path(sys.argv[1]))
     plugin = folder.plugin()
     if plugin is None:
-        return
+        error = folder.undecorated()
+        if error:
+            print(f"error: {error}", file=sys.stderr)
+        sys.exit(1 if error else 0)
     errors = list(miscalled(plugin))
     if not plugin.may_have_more:
         errors += misspelt(plugin, folder.read_names())

@@ -18,9 +18,9 @@ pub struct PluginAnswers {
     /// Why PreEnqueue keeps the pod out of the active queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_enqueue: Option<Rejection>,
-    /// Why PreFilter rejects the pod, before any node is looked at.
+    /// Why PreFilter rejects the pod, before any node is looked at, or the only nodes that it lets through.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pre_filter: Option<Rejection>,
+    pub pre_filter: Option<PreFilterAnswer>,
     /// The nodes that do not pass Filter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected: BTreeMap<String, Rejection>,
@@ -42,7 +42,8 @@ pub struct PluginAnswers {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
-    /// What PreBind and Bind answer about pods that waited at Permit and go on in this step, by uid.
+    /// Pods whose wait at Permit ends in this step, by uid: what Permit answers if it is asked again, and what PreBind
+    /// and Bind answer then. A pod that an effect allows may be left out if PreBind and Bind have nothing to say.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<String, ReleasedPod>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
@@ -51,6 +52,12 @@ pub struct PluginAnswers {
     /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+    /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.
+    #[serde(skip)]
+    pub(crate) gone_on: BTreeSet<String>,
+    /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect this.
+    #[serde(skip)]
+    pub(crate) unknown_nodes: Vec<String>,
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
     pub refused: Vec<NotGranted>,
@@ -91,11 +98,15 @@ pub struct NotGranted {
     pub(crate) effect: RefusedEffect,
 }
 
-/// The answers of the points after Permit about a pod that waited there.
+/// The answers about a pod that waited at Permit. There are none if it goes on and no point has something to do.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ReleasedPod {
+    /// The answer of Permit, which is asked again after a change of an object that the effect `wait` named, unless it
+    /// lets the pod go on without effects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permit: Option<PodAnswer>,
     /// The answer of PreBind, or of PreBindPreFlight if PreBind is not called. Left out if PreBind has nothing to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_bind: Option<PodAnswer>,
@@ -151,6 +162,48 @@ pub struct Rejection {
     pub reasons: Vec<String>,
 }
 
+/// The answer of PreFilter, unless it lets the pod go on to all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct PreFilterAnswer {
+    /// As Kubernetes spells it, such as `UnschedulableAndUnresolvable`; left out if the pod goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "code_schema"))]
+    pub code: Option<Code>,
+    /// In the plugin's words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// The names of the only nodes that may run the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<BTreeSet<String>>,
+}
+
+impl PreFilterAnswer {
+    fn of(status: Option<Status>, nodes: Option<BTreeSet<String>>) -> Option<Self> {
+        match (status, nodes) {
+            (Some(Status { code, reasons }), _) => Some(Self { code: Some(code), reasons, nodes: None }),
+            (None, Some(nodes)) => Some(Self { nodes: Some(nodes), ..Self::default() }),
+            (None, None) => None,
+        }
+    }
+
+    /// The answer in words.
+    fn text(&self) -> String {
+        let code =
+            self.code.map_or_else(|| "passes".to_owned(), |code| format!("{} {:?}", code.as_str(), self.reasons));
+        match &self.nodes {
+            None => code,
+            Some(nodes) if nodes.is_empty() => format!("{code} with no node"),
+            Some(nodes) => format!("{code} with only {}", listed(nodes)),
+        }
+    }
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
 /// The schema of the codes, since [`Code`] has no schema.
 #[cfg(feature = "schema")]
 fn code_schema(_generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -176,7 +229,7 @@ impl From<Answers> for PluginAnswers {
     fn from(answers: Answers) -> Self {
         Self {
             pre_enqueue: None,
-            pre_filter: answers.pre_filter.map(Rejection::from),
+            pre_filter: PreFilterAnswer::of(answers.pre_filter, answers.restriction),
             rejected: answers.rejected.into_iter().map(|(node, status)| (node, status.into())).collect(),
             scores: answers.scores,
             ..Self::default()
@@ -192,14 +245,22 @@ impl PluginAnswers {
         decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
-    /// The answer of Permit, for messages.
-    pub(crate) fn of_permit(&self) -> String {
-        let earlier = [("PreEnqueue", self.pre_enqueue.is_some()), ("Reserve", self.reserve.is_some())];
-        match (&self.permit, earlier.into_iter().find(|(_, rejects)| *rejects)) {
-            (_, Some((point, _))) => format!("{point} rejects it"),
-            (Some(permit), None) => format!("Permit answers {}", json!(permit)),
-            (None, None) => "Permit lets it go on".to_owned(),
+    /// Why Permit does not hold the pod, and what to write in the case instead. A fault of the plugin gets no advice,
+    /// since the case is not the cause.
+    pub(crate) fn why_not_held(&self) -> String {
+        const BIND: &str = "write bindTo instead of waitsOn";
+        if self.pre_enqueue.is_some() {
+            return "PreEnqueue holds it back; leave waitsOn out".to_owned();
         }
+        let (point, answer) = match (&self.reserve, &self.permit) {
+            (Some(reserve), _) => ("Reserve", reserve),
+            (None, Some(permit)) => ("Permit", permit),
+            (None, None) => return format!("Permit lets it go on; {BIND}"),
+        };
+        if answer.code == Some(Code::Error) {
+            return format!("{point} fails: {}", answer.reasons.join(", "));
+        }
+        format!("{point} answers {}; {BIND}", json!(answer))
     }
 
     /// The effects that the scheduler carries out in this step, in the order in which the points are called. It carries
@@ -214,9 +275,35 @@ impl PluginAnswers {
     pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
         let Self { pre_bind, bind, refused, .. } = answers;
         self.refused.extend(refused);
-        let released = ReleasedPod { pre_bind, bind };
-        if released != ReleasedPod::default() {
+        let released = ReleasedPod { permit: None, pre_bind, bind };
+        if released == ReleasedPod::default() {
+            self.gone_on.insert(uid);
+        } else {
             self.released.insert(uid, released);
+        }
+    }
+
+    /// Adds what was answered about a pod that Permit was asked about again and does not hold any more.
+    pub(crate) fn add_asked_again(&mut self, uid: String, answers: &Self) {
+        let [permit, pre_bind, bind] = [&answers.permit, &answers.pre_bind, &answers.bind].map(Option::clone);
+        self.released.insert(uid, ReleasedPod { permit, pre_bind, bind });
+    }
+
+    /// Adds the waits that ended, from other answers of the same step.
+    pub(crate) fn add_ended_waits(&mut self, answers: Self) {
+        self.released.extend(answers.released);
+        self.gone_on.extend(answers.gone_on);
+        self.refused.extend(answers.refused);
+    }
+
+    /// The answers as a file of cases can expect them.
+    pub(crate) fn into_written(self) -> Self {
+        Self {
+            gone_on: BTreeSet::new(),
+            unknown_nodes: Vec::new(),
+            refused: Vec::new(),
+            unanswered: BTreeMap::new(),
+            ..self
         }
     }
 
@@ -226,7 +313,8 @@ impl PluginAnswers {
             answer.as_ref().and_then(|answer| answer.code).is_some_and(|code| code != Code::Skip)
         };
         let mut earlier = self.pre_enqueue.is_some().then_some("PreEnqueue holds the pod back");
-        let post_filter = earlier.or(Some("a node passes, or there are no nodes"));
+        let post_filter =
+            earlier.or(Some("a node passes, or there are no nodes (`rejectedByOthers` makes nodes fail)"));
         let mut points = vec![(Point::PostFilter, post_filter), (Point::QueueSort, None), (Point::QueueingHint, None)];
         for (point, answer, why) in [
             (Point::Reserve, &self.reserve, "Reserve rejects the pod"),
@@ -266,7 +354,7 @@ impl PluginAnswers {
     pub(crate) fn changes(&self, expected: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());
-        compare(&mut lines, "PreFilter", self.pre_filter.as_ref(), expected.pre_filter.as_ref());
+        lines.extend(self.pre_filter_change(expected));
         let nodes: BTreeSet<&String> =
             [&self.rejected, &expected.rejected].into_iter().flat_map(BTreeMap::keys).collect();
         for node in nodes {
@@ -298,7 +386,8 @@ impl PluginAnswers {
             [&self.released, &expected.released].into_iter().flat_map(BTreeMap::keys).collect();
         for uid in uids {
             let (given, wanted) = (self.released.get(uid), expected.released.get(uid));
-            if given != wanted {
+            let goes_on_silently = self.gone_on.contains(uid) && wanted == Some(&ReleasedPod::default());
+            if given != wanted && !goes_on_silently {
                 let show = |pod: Option<&ReleasedPod>| {
                     pod.map_or_else(|| "does not go on, or has nothing to do".to_owned(), |pod| json!(pod).to_string())
                 };
@@ -318,6 +407,28 @@ impl PluginAnswers {
             lines.push(format!("QueueingHint: {given}, expected {expected}"));
         }
         lines
+    }
+
+    /// The difference between the two answers of PreFilter. It names the nodes that the cluster does not have: the
+    /// scheduler leaves such nodes out without a message.
+    fn pre_filter_change(&self, expected: &Self) -> Option<String> {
+        if self.pre_filter == expected.pre_filter {
+            return None;
+        }
+        let show = |answer: &Option<PreFilterAnswer>| {
+            answer.as_ref().map_or_else(|| "passes with all nodes".to_owned(), PreFilterAnswer::text)
+        };
+        let unknown = match self.unknown_nodes.as_slice() {
+            [] => String::new(),
+            names => format!(" (the cluster of this step has no node {})", listed(names)),
+        };
+        Some(format!("PreFilter: {}{unknown}, expected {}", show(&self.pre_filter), show(&expected.pre_filter)))
+    }
+
+    /// Notes the nodes that PreFilter names and that do not exist.
+    pub(crate) fn note_unknown_nodes(&mut self, exists: impl Fn(&str) -> bool) {
+        let named = self.pre_filter.iter().flat_map(|answer| &answer.nodes).flatten();
+        self.unknown_nodes = named.filter(|name| !exists(name)).cloned().collect();
     }
 
     /// Why the point has no answer, in words.

@@ -3,6 +3,8 @@
 use berth_framework::ClusterEvent;
 use serde::{Deserialize, Serialize};
 
+use crate::nearest::nearest;
+
 /// The bits of an action: `Update` stands for every update, and `All` for every action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -32,13 +34,9 @@ fn names() -> Vec<&'static str> {
     CaseAction::named().map(|(_, name)| name).collect()
 }
 
-/// ` (did you mean "Add"?)` if a known name is close. A third of the letters may differ.
+/// ` (did you mean "Add"?)` if a known name is close.
 fn meant(name: &str) -> String {
-    let lower = name.to_lowercase();
-    let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());
-    let nearest = names().into_iter().map(|known| (distance(known), known)).min();
-    let near = nearest.filter(|(distance, _)| *distance <= name.chars().count() / 3);
-    near.map(|(_, known)| format!(" (did you mean {known:?}?)")).unwrap_or_default()
+    nearest(name, names()).map(|known| format!(" (did you mean {known:?}?)")).unwrap_or_default()
 }
 
 impl TryFrom<String> for CaseAction {

@@ -143,7 +143,7 @@ impl PluginCase {
                 for (step, (old, new)) in (1..).zip(self.steps.iter().zip(&mut case.steps)) {
                     let answers = self.answers(&mut harness, host, old);
                     let in_step = |error| CaseError::Step { case: self.name.clone(), step, reason: Box::new(error) };
-                    new.expect = answers.map_err(in_step)?;
+                    new.expect = answers.map_err(in_step)?.into_written();
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     case_file::CaseFile,
-    case_objects::{self, UnknownKey},
+    case_objects::{self, CaseObjectError},
 };
 
 /// The reason why a file of cases cannot be read.
@@ -19,9 +19,9 @@ pub enum CaseFileError {
     /// The text is not YAML or JSON, or has another form. `field` is empty, or names the place: `cases[0].name: `.
     #[error("{path}: {field}{reason}", path = .path.display())]
     Parse { path: PathBuf, field: String, reason: Box<serde_saphyr::Error> },
-    /// An object in the file has an unknown key.
-    #[error("{path}: {1}", path = .0.display())]
-    Object(PathBuf, UnknownKey),
+    /// An object in the file has a mistake. `line` is its number, if it is certain.
+    #[error("{path}{line}: {reason}", path = .path.display(), line = .line.map(|it| format!(":{it}")).unwrap_or_default())]
+    Object { path: PathBuf, line: Option<usize>, reason: CaseObjectError },
 }
 
 impl CaseFile {
@@ -47,11 +47,15 @@ impl CaseFile {
             })
         });
         let file = read.map_err(|reason| {
-            // The parser names the top of the document with a dot.
-            let field = if field.is_empty() || field == "." { String::new() } else { format!("{field}: ") };
+            // Without a known key, the path is a dot or ends with a question mark, which tell an author nothing.
+            let known = field.trim_end_matches(['.', '?']);
+            let field = if known.is_empty() { String::new() } else { format!("{known}: ") };
             CaseFileError::Parse { path: path.to_owned(), field, reason: Box::new(reason) }
         })?;
-        case_objects::check(&file).map_err(|unknown| CaseFileError::Object(path.to_owned(), unknown))?;
+        case_objects::check(&file).map_err(|reason| {
+            let line = reason.line(text);
+            CaseFileError::Object { path: path.to_owned(), line, reason }
+        })?;
         Ok(file)
     }
 }

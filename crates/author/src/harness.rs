@@ -1,6 +1,6 @@
 //! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
 
-use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, Status};
+use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, RejectedNodes, Status};
 use berth_model::{Pod, Time, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
@@ -180,6 +180,40 @@ impl PluginHarness {
         Ok(Some(answers))
     }
 
+    /// Changes a pod that waits at Permit. Returns the name of its node; `None` if it does not wait.
+    pub(crate) fn change_waiting(&mut self, pod: Pod) -> Option<String> {
+        let waiting = self.waiting.get_mut(pod.uid.as_str())?;
+        (waiting.pod, waiting.is_changed) = (pod, true);
+        Some(self.cluster.node_name(waiting.node).to_owned())
+    }
+
+    /// Asks Permit again about a pod that waits there, and takes it through the points after Permit if the plugin lets it
+    /// go on. Returns what they answer; `None` if the pod does not wait.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub(crate) fn ask_permit_again(&mut self, uid: &str, grants: &Grants) -> Result<Option<PluginAnswers>, Status> {
+        let Some(mut waiting) = self.waiting.take(uid) else { return Ok(None) };
+        self.sync()?;
+        let mut answers = PluginAnswers::default();
+        let call = self.cluster.call(waiting.cycle, &waiting.pod);
+        if waiting.is_changed
+            && let Some(hosted) = self.plugin.hosted()
+        {
+            hosted.pod_changed(&call)?;
+        }
+        let mut answering = Answering { answers: &mut answers, grants };
+        let stays = placing::permit_again(&mut *self.plugin, &call, waiting.node, &mut answering);
+        let now = call.now;
+        if stays {
+            hold(&mut waiting, &answers, now);
+            self.waiting.insert(waiting);
+        } else {
+            self.plugin.end_cycle(waiting.cycle);
+        }
+        Ok(Some(answers))
+    }
+
     /// The plugin, and the cluster that it follows.
     pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &TestCluster) {
         (&mut *self.plugin, &self.cluster)
@@ -212,8 +246,8 @@ impl PluginHarness {
     }
 
     /// Asks as [`Self::ask`] does, and continues the cycle: PostFilter if no node passed, or the points from Reserve on
-    /// if the pod goes to a node. The answers record effects beyond `grants`. A pod that stays at Permit is among
-    /// [`Self::waiting`] afterwards.
+    /// if the pod goes to a node. Other plugins have rejected the nodes of `by_others`. The answers record effects beyond
+    /// `grants`. A pod that stays at Permit is among [`Self::waiting`] afterwards.
     ///
     /// # Errors
     /// The plugin fails.
@@ -221,6 +255,7 @@ impl PluginHarness {
         &mut self,
         pod: &Pod,
         target: Option<Target>,
+        by_others: &[RejectedNodes],
         grants: &Grants,
     ) -> Result<PluginAnswers, Status> {
         self.sync()?;
@@ -230,18 +265,21 @@ impl PluginHarness {
         let cycle = self.waiting.next_cycle();
         let call = self.cluster.call(cycle, pod);
         let plugin = &mut *self.plugin;
-        let decided = berth_testing::ask(plugin, &call).and_then(|about_nodes| {
+        let mut candidates = call.table.nodes().clone();
+        by_others.iter().for_each(|rejection| candidates.subtract(&rejection.nodes));
+        let decided = berth_testing::ask_about(plugin, &call, candidates).and_then(|about_nodes| {
             let mut answers = PluginAnswers::from(about_nodes.clone());
             let mut answering = Answering { answers: &mut answers, grants };
             let stays = match target {
                 Some(target) => placing::place(plugin, &call, target, &mut answering),
-                None => placing::post_filter(plugin, &call, &about_nodes, &mut answering).map(|()| false)?,
+                None => placing::post_filter(plugin, &call, &about_nodes, by_others, &mut answering).map(|()| false)?,
             };
             Ok((answers, stays))
         });
         if let (Ok((answers, true)), Some(Target::Waits(node))) = (&decided, target) {
-            let milliseconds = answers.permit.as_ref().and_then(|permit| permit.wait_milliseconds).unwrap_or_default();
-            self.waiting.insert(WaitingPod { cycle, pod: pod.clone(), node, until: call.now + milliseconds });
+            let mut waiting = WaitingPod::new(cycle, pod.clone(), node);
+            hold(&mut waiting, answers, call.now);
+            self.waiting.insert(waiting);
         } else {
             plugin.end_cycle(call.cycle);
         }
@@ -253,4 +291,11 @@ impl PluginHarness {
         let status = self.plugin.pre_enqueue()?.pre_enqueue(pod, self.cluster.table());
         (!status.is_success()).then_some(status)
     }
+}
+
+/// Takes in what Permit answered about a pod that it holds. Effects that were not granted are not carried out.
+fn hold(waiting: &mut WaitingPod, answers: &PluginAnswers, now: Time) {
+    let Some(permit) = &answers.permit else { return };
+    let effects = if answers.refused.is_empty() { permit.effects.as_slice() } else { &[] };
+    waiting.hold(permit.wait_milliseconds.unwrap_or_default(), effects, now);
 }

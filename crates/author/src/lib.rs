@@ -7,6 +7,7 @@
 
 mod answers;
 mod case_action;
+mod case_decoding;
 mod case_effect;
 mod case_file;
 mod case_host;
@@ -19,18 +20,21 @@ mod every_point;
 mod full_cluster;
 mod harness;
 mod measure;
+mod nearest;
 mod placing;
 mod random;
+mod released;
 mod situation;
 mod step;
 mod waiting_pods;
 
-pub use answers::{Hint, PluginAnswers, PodAnswer, Rejection, ReleasedPod};
+pub use answers::{Hint, PluginAnswers, PodAnswer, PreFilterAnswer, Rejection, ReleasedPod};
 pub use case_action::{CaseAction, NoAction};
+pub use case_decoding::WrongForm;
 pub use case_effect::{AwaitedObject, CaseEffect};
 pub use case_file::{CaseFile, CaseResult, PluginCase};
 pub use case_host::CaseHost;
-pub use case_objects::UnknownKey;
+pub use case_objects::CaseObjectError;
 pub use case_reading::CaseFileError;
 pub use conformance::{CheckOutcome, ConformanceCheck, conformance};
 pub use harness::{HarnessError, PluginHarness};

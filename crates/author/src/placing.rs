@@ -61,6 +61,26 @@ pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, an
     false
 }
 
+/// Calls Permit again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
+/// Permit, or Unreserve. Returns whether the plugin still holds the pod.
+pub(crate) fn permit_again(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> bool {
+    permit(plugin, call, node, answering);
+    if answering.answers.permit.as_ref().is_some_and(|permit| permit.wait_milliseconds.is_some()) {
+        return true;
+    }
+    if answering.answers.lets_the_pod_be_bound() {
+        go_on(plugin, call, node, answering);
+    } else {
+        unreserve(plugin, call, node);
+    }
+    false
+}
+
 /// Calls PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then Unreserve.
 pub(crate) fn go_on(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     bind(plugin, call, node, answering);
@@ -80,9 +100,12 @@ fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &
     if let Some(point) = plugin.reserve() {
         answering.answers.reserve = PodAnswer::objection(point.reserve(call, node));
     }
-    if !answering.answers.lets_the_pod_be_bound() {
-        return;
+    if answering.answers.lets_the_pod_be_bound() {
+        permit(plugin, call, node, answering);
     }
+}
+
+fn permit(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.permit() {
         let (verdict, effects) = point.permit(call, node);
         answering.check("Permit", call, &effects);
@@ -122,22 +145,28 @@ fn pre_bind(
     PodAnswer::of_effects(answer).unless_empty()
 }
 
-/// Calls PostFilter if no node passed. Its dry runs answer that the pod fits wherever pods are removed.
+/// Calls PostFilter if no node passed. `by_others` are the rejections of other plugins. Its dry runs answer that the pod
+/// fits wherever pods are removed.
 pub(crate) fn post_filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
     answers: &Answers,
+    by_others: &[RejectedNodes],
     answering: &mut Answering<'_>,
 ) -> Result<(), Status> {
     let n_nodes = call.table.nodes().len();
-    let is_failure = answers.pre_filter.is_some() || answers.rejected.len() == n_nodes;
-    let Some(point) = plugin.post_filter().filter(|_| is_failure && n_nodes > 0) else { return Ok(()) };
+    let plugin_name = plugin.manifest().name.clone();
+    let Some(point) = plugin.post_filter().filter(|_| !answers.passes && n_nodes > 0) else { return Ok(()) };
     let with_status = answers.rejected.iter().filter_map(|(name, status)| {
         let node = call.table.find(call.table.symbols.lookup(name)?)?;
         Some(RejectedNodes { status: status.clone(), nodes: NodeSet::from_iter([node]) })
     });
-    let rejections: Vec<RejectedNodes> = with_status.collect();
-    let failure = Failure { rejections: &rejections, absent: answers.pre_filter.as_ref(), nominated: &[] };
+    let rejections: Vec<RejectedNodes> = by_others.iter().cloned().chain(with_status).collect();
+    // Nodes that PreFilter leaves out have this status in the scheduler, too.
+    let left_out = answers.restriction.as_ref();
+    let left_out = left_out.map(|_| Status::unresolvable(format!("node(s) didn't satisfy plugin(s) [{plugin_name}]")));
+    let absent = answers.pre_filter.as_ref().or(left_out.as_ref());
+    let failure = Failure { rejections: &rejections, absent, nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
     answering.check("PostFilter", call, &effects);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();

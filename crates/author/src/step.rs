@@ -1,22 +1,26 @@
 //! One step of a case: the changes of the cluster, and the questions to the plugin after them.
 
-use berth_framework::{ClusterEvent, EventSubject, Grants, HintCall, Plugin, Point, Status};
-use berth_model::{Node, ObjectKey, Pod, Time, api};
+use std::collections::BTreeMap;
+
+use berth_framework::{ClusterEvent, EventSubject, HintCall, Plugin, Point, RejectedNodes, Status};
+use berth_model::{Node, NodeSet, ObjectKey, Pod, Time, api};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    answers::{Hint, PluginAnswers, Unanswered},
+    answers::{Hint, PluginAnswers, Rejection, Unanswered},
     case_action::CaseAction,
-    case_effect::CaseEffect,
+    case_decoding::{WrongForm, object},
     case_host::CaseHost,
     case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
     placing::Target,
+    released::{ask_again, follow_effects},
 };
 
 const NOT_PLACED: &str =
     "the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` or `waitsOn: NODE`)";
+const WAITS: &str = "the pod of the step waits at Permit (`released` has the answers once its wait ends)";
 const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
 
 /// A change of the cluster, and the answers after it.
@@ -45,7 +49,8 @@ pub struct CaseStep {
     /// Objects of other kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Value>,
-    /// The pod to place; null stands for the pod of the case.
+    /// The pod to place; null stands for the pod of the case. A pod that waits at Permit since an earlier step is
+    /// changed instead.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub pod: Value,
     /// The node that the pod goes to: the points from Reserve to PostBind are called, and if the plugin has nothing against
@@ -56,9 +61,14 @@ pub struct CaseStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_fails_on: Option<String>,
     /// The node that the pod goes to while it waits at Permit: Reserve and Permit are called, and the plugin must hold the
-    /// pod. It is on the node until an effect of a later step allows or rejects it, or its time is out. Instead of `bindTo`.
+    /// pod. It is on the node until a later step allows or rejects it by an effect, changes an object that the effect
+    /// `wait` names so that Permit no longer holds it, or its time is out. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_on: Option<String>,
+    /// Nodes that other plugins reject, by name: Filter and Score are not asked about them, and PostFilter gets the
+    /// rejections.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rejected_by_others: BTreeMap<String, Rejection>,
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
@@ -134,8 +144,8 @@ pub enum CaseError {
     #[error(transparent)]
     Cluster(#[from] HarnessError),
     /// An object does not have the form of its kind.
-    #[error("a {kind}: {}: {}{}", .reason.path(), .reason.inner(), quoting(.reason.inner()))]
-    Object { kind: &'static str, reason: serde_path_to_error::Error<serde_json::Error> },
+    #[error(transparent)]
+    Object(#[from] WrongForm),
     /// A node is removed that the cluster does not have.
     #[error("cannot remove node {0}: it does not exist")]
     NoSuchNode(String),
@@ -148,19 +158,20 @@ pub enum CaseError {
     /// An object is removed that the cluster does not have.
     #[error("cannot remove {0}: it does not exist")]
     NoSuchObject(String),
-    /// The node for the pod does not exist.
-    #[error("cannot bind the pod to node {0}: it does not exist")]
-    NoSuchTarget(String),
+    /// A node that a key of the step names does not exist.
+    #[error("{key}: node {node} does not exist: correct the name, or add the node to `nodes`")]
+    NoSuchNodeIn { key: &'static str, node: String },
     /// The step sends the pod to a node in two ways.
     #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
     /// The pod of the step has been waiting at Permit since an earlier step.
     #[error(
-        "pod {0} has been waiting at Permit since an earlier step: give this step another pod, or take the waiting pod away with gonePods"
+        "pod {0} has been waiting at Permit since an earlier step: leave bindTo, bindingFailsOn and waitsOn out, give this \
+         step another pod, or take the waiting pod away with gonePods"
     )]
     Waits(String),
     /// The plugin does not hold the pod of `waitsOn`.
-    #[error("waitsOn: the plugin does not hold the pod at Permit: {0}; write bindTo instead of waitsOn")]
+    #[error("waitsOn: the plugin does not hold the pod at Permit: {0}")]
     DoesNotWait(String),
     /// The step in which the expected answers of a case cannot be updated.
     #[error("case {case:?}, step {step}: {reason}")]
@@ -178,7 +189,7 @@ impl CaseStep {
     /// An object has another form, or the step removes a node that does not exist.
     pub fn enter(&self, harness: &mut PluginHarness) -> Result<Pod, CaseError> {
         self.apply(harness)?;
-        pending(harness, &self.pod)
+        pending(harness, &self.pod, "pod")
     }
 
     /// Changes the cluster, and asks the plugin about `pod` and about the other questions of the step.
@@ -195,37 +206,80 @@ impl CaseStep {
             harness.set_now(now);
             host.set_now(now.0);
         }
+        let mut changed = self.changed_objects(harness);
         self.apply(harness)?;
-        let interned = pending(harness, pod)?;
+        let place = if self.pod.is_null() { "the pod of the case" } else { "pod" };
+        let interned = pending(harness, pod, place)?;
         let target = self.target(harness)?;
-        if target.is_some() && harness.waiting().contains(&interned.uid) {
+        let waits = harness.waiting().contains(&interned.uid);
+        if waits && target.is_some() {
             return Err(CaseError::Waits(interned.uid.to_string()));
         }
-        let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
+        let by_others = self.by_others(harness)?;
+        if waits && !self.pod.is_null() {
+            self.change_waiting(harness, interned.clone())?;
+            changed.push(core_object("Pod", &self.pod));
+        }
+        let ended = ask_again(harness, &changed, host.grants()).map_err(CaseError::Plugin)?;
+        // The attempt of a pod that waits is under way, so nothing before Permit is asked about it.
+        let mut answers = if waits {
+            PluginAnswers::default()
+        } else {
+            harness.decide(&interned, target, &by_others, host.grants()).map_err(CaseError::Plugin)?
+        };
         if self.waits_on.is_some() && !harness.waiting().contains(&interned.uid) {
-            return Err(CaseError::DoesNotWait(answers.of_permit()));
+            return Err(CaseError::DoesNotWait(answers.why_not_held()));
         }
         if let (Some(name), true) = (self.bind_to.as_ref().or(self.waits_on.as_ref()), answers.lets_the_pod_be_bound())
         {
-            let mut bound: api::Pod = object(&with_uid(pod), "pod")?;
+            let mut bound: api::Pod = object(&with_uid(pod), place)?;
             bound.spec.node_name.clone_from(name);
             harness.set_pod(&bound).map_err(HarnessError::Pod)?;
         }
         follow_effects(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
+        answers.add_ended_waits(ended);
         answers.order = self.order(harness)?;
         answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
-        answers.note_unanswered(|point| self.unanswered(point, harness.plugin()));
+        answers.note_unknown_nodes(|name| harness.cluster().node(name).is_some());
+        let waits = waits.then_some(WAITS);
+        answers.note_unanswered(|point| self.unanswered(point, harness.plugin(), waits));
         Ok(answers)
     }
 
+    /// The objects that the step changes. The cluster must not have taken in the step yet, since pods that leave are
+    /// known by their uids alone.
+    fn changed_objects(&self, harness: &PluginHarness) -> Vec<ObjectKey> {
+        let mut changed: Vec<ObjectKey> = self.objects.iter().chain(&self.gone_objects).map(ObjectKey::of).collect();
+        changed.extend(self.nodes.iter().map(|node| core_object("Node", node)));
+        changed.extend(self.pods.iter().map(|pod| core_object("Pod", pod)));
+        changed.extend(self.gone.iter().map(|name| core_key("Node", "", name)));
+        let table = harness.cluster().table();
+        for (_, pod, _) in table.pods().iter() {
+            if self.gone_pods.iter().any(|uid| uid == pod.uid.as_str()) {
+                changed.push(core_key("Pod", table.symbols.text(pod.namespace), &pod.name));
+            }
+        }
+        changed
+    }
+
+    /// Changes the pod of this step, which waits at Permit and counts on its node.
+    fn change_waiting(&self, harness: &mut PluginHarness, pod: Pod) -> Result<(), CaseError> {
+        let Some(node) = harness.change_waiting(pod) else { return Ok(()) };
+        let mut bound: api::Pod = object(&with_uid(&self.pod), "pod")?;
+        bound.spec.node_name = node;
+        Ok(harness.set_pod(&bound).map_err(HarnessError::Pod)?)
+    }
+
     /// Why the step does not ask the plugin at this point; `None` if nothing in the step keeps it from being asked.
-    fn unanswered(&self, point: Point, plugin: &mut dyn Plugin) -> Option<Unanswered> {
+    /// `waits` is the reason if the pod of the step waits at Permit.
+    fn unanswered(&self, point: Point, plugin: &mut dyn Plugin, waits: Option<&'static str>) -> Option<Unanswered> {
+        let not_placed = (!self.places_the_pod()).then_some(waits.unwrap_or(NOT_PLACED));
         let (is_implemented, not_asked) = match point {
-            Point::PostFilter => (plugin.post_filter().is_some(), self.places_the_pod().then_some(PLACED)),
-            Point::Reserve => (plugin.reserve().is_some(), (!self.places_the_pod()).then_some(NOT_PLACED)),
-            Point::Permit => (plugin.permit().is_some(), (!self.places_the_pod()).then_some(NOT_PLACED)),
-            Point::PreBind => (plugin.pre_bind().is_some(), self.ends_at_permit()),
-            Point::Bind => (plugin.bind().is_some(), self.ends_at_permit()),
+            Point::PostFilter => (plugin.post_filter().is_some(), waits.or(self.places_the_pod().then_some(PLACED))),
+            Point::Reserve => (plugin.reserve().is_some(), not_placed),
+            Point::Permit => (plugin.permit().is_some(), not_placed),
+            Point::PreBind => (plugin.pre_bind().is_some(), not_placed.or(self.ends_at_permit())),
+            Point::Bind => (plugin.bind().is_some(), not_placed.or(self.ends_at_permit())),
             Point::QueueSort => {
                 (plugin.queue_sort().is_some(), self.queue.is_empty().then_some("the step has no `queue`"))
             }
@@ -249,23 +303,36 @@ impl CaseStep {
         self.bind_to.is_some() || self.binding_fails_on.is_some() || self.waits_on.is_some()
     }
 
-    /// Why the points after Permit are not called.
+    /// Why the points after Permit are not called about a pod that goes to a node.
     fn ends_at_permit(&self) -> Option<&'static str> {
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
-            (Some(_), ..) => None,
+            (Some(_), ..) | (None, None, None) => None,
             (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
             (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit (a later step lets it go on)"),
-            (None, None, None) => Some(NOT_PLACED),
         }
     }
 
+    /// The rejections of other plugins.
+    fn by_others(&self, harness: &PluginHarness) -> Result<Vec<RejectedNodes>, CaseError> {
+        let rejection = |(name, Rejection { code, reasons }): (&String, &Rejection)| {
+            let node = harness.cluster().node(name);
+            let node = node.ok_or_else(|| CaseError::NoSuchNodeIn { key: "rejectedByOthers", node: name.clone() })?;
+            let status = Status::new(*code, reasons.iter().cloned());
+            Ok::<_, CaseError>(RejectedNodes { status, nodes: NodeSet::from_iter([node]) })
+        };
+        self.rejected_by_others.iter().map(rejection).collect()
+    }
+
     fn target(&self, harness: &PluginHarness) -> Result<Option<Target>, CaseError> {
-        let node = |name: &String| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone()));
+        let node = |key, name: &String| {
+            let node = harness.cluster().node(name);
+            node.ok_or_else(|| CaseError::NoSuchNodeIn { key, node: name.clone() })
+        };
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (None, None, None) => Ok(None),
-            (Some(name), None, None) => Ok(Some(Target::Bind(node(name)?))),
-            (None, Some(name), None) => Ok(Some(Target::BindingFails(node(name)?))),
-            (None, None, Some(name)) => Ok(Some(Target::Waits(node(name)?))),
+            (Some(name), None, None) => Ok(Some(Target::Bind(node("bindTo", name)?))),
+            (None, Some(name), None) => Ok(Some(Target::BindingFails(node("bindingFailsOn", name)?))),
+            (None, None, Some(name)) => Ok(Some(Target::Waits(node("waitsOn", name)?))),
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => Err(CaseError::TwoTargets),
         }
     }
@@ -273,9 +340,9 @@ impl CaseStep {
     /// The names of the waiting pods, in the order of their sort keys.
     fn order(&self, harness: &mut PluginHarness) -> Result<Vec<String>, CaseError> {
         let mut keyed = Vec::new();
-        for QueuedPod { pod, queued_at } in &self.queue {
+        for (at, QueuedPod { pod, queued_at }) in self.queue.iter().enumerate() {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let pod = pending(harness, pod)?;
+            let pod = pending(harness, pod, &format!("queue[{at}].pod"))?;
             keyed.extend(harness.plugin().queue_sort().map(|point| (point.sort_key(&pod, *queued_at), name)));
         }
         // Pods with equal keys stay in the order of the file.
@@ -289,16 +356,16 @@ impl CaseStep {
                 return Err(CaseError::NoSuchNode(name.clone()));
             }
         }
-        for node in &self.nodes {
-            harness.set_node(&object(node, "node")?);
+        for (at, node) in self.nodes.iter().enumerate() {
+            harness.set_node(&object(node, &format!("nodes[{at}]"))?);
         }
         for uid in &self.gone_pods {
             if !harness.remove_pod(uid) {
                 return Err(CaseError::NoSuchPod(uid.clone()));
             }
         }
-        for pod in &self.pods {
-            let pod: api::Pod = object(&with_uid(pod), "pod")?;
+        for (at, pod) in self.pods.iter().enumerate() {
+            let pod: api::Pod = object(&with_uid(pod), &format!("pods[{at}]"))?;
             let node = &pod.spec.node_name;
             if !node.is_empty() && harness.cluster().node(node).is_none() {
                 return Err(CaseError::PodWithoutNode { pod: pod.metadata.name, node: node.clone() });
@@ -315,50 +382,14 @@ impl CaseStep {
     }
 }
 
-/// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds what
-/// the points after Permit answer.
-///
-/// # Errors
-/// The plugin fails.
-fn follow_effects(harness: &mut PluginHarness, answers: &mut PluginAnswers, grants: &Grants) -> Result<(), Status> {
-    if !answers.refused.is_empty() {
-        return Ok(());
-    }
-    for effect in answers.effects() {
-        match effect {
-            CaseEffect::Allow(uid) => {
-                let Some(released) = harness.release(&uid, grants)? else { continue };
-                if !released.lets_the_pod_be_bound() {
-                    harness.remove_pod(&uid);
-                }
-                answers.add_released(uid, released);
-            }
-            CaseEffect::Reject { uid, .. } if harness.waiting().contains(&uid) => {
-                harness.remove_pod(&uid);
-            }
-            CaseEffect::Reject { .. }
-            | CaseEffect::Bind
-            | CaseEffect::Patch { .. }
-            | CaseEffect::Create { .. }
-            | CaseEffect::Delete { .. }
-            | CaseEffect::Evict { .. }
-            | CaseEffect::Activate(_)
-            | CaseEffect::Nominate { .. }
-            | CaseEffect::Event { .. }
-            | CaseEffect::Wait { .. } => {}
-        }
-    }
-    Ok(())
-}
-
 impl CaseEvent {
     /// The answer of the plugin's hint; `None` if it has no hint.
     fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
         let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);
         let (old, new) = (
-            EventObject::of(harness, &self.resource, &self.old)?,
-            EventObject::of(harness, &self.resource, &self.new)?,
+            EventObject::of(harness, &self.resource, &self.old, "event.old")?,
+            EventObject::of(harness, &self.resource, &self.new, "event.new")?,
         );
         harness.sync().map_err(CaseError::Plugin)?;
         let (plugin, cluster) = harness.parts();
@@ -381,13 +412,13 @@ enum EventObject {
 }
 
 impl EventObject {
-    fn of(harness: &mut PluginHarness, resource: &str, value: &Value) -> Result<Option<Self>, CaseError> {
+    fn of(harness: &mut PluginHarness, resource: &str, value: &Value, place: &str) -> Result<Option<Self>, CaseError> {
         if value.is_null() {
             return Ok(None);
         }
         Ok(Some(match resource {
-            "Pod" => Self::Pod(Box::new(pending(harness, value)?)),
-            "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, "node")?))),
+            "Pod" => Self::Pod(Box::new(pending(harness, value, place)?)),
+            "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, place)?))),
             _ => Self::Other(ObjectKey::of(value), with_uid_of_pod(value).to_string().into_bytes()),
         }))
     }
@@ -415,26 +446,21 @@ fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> Ev
     }
 }
 
-/// The pod to place, with its JSON.
-fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
+/// The key of a node or a pod, which a file of cases writes without its kind.
+fn core_object(kind: &str, object: &Value) -> ObjectKey {
+    let ObjectKey { namespace, name, .. } = ObjectKey::of(object);
+    core_key(kind, &namespace, &name)
+}
+
+fn core_key(kind: &str, namespace: &str, name: &str) -> ObjectKey {
+    let [api_version, kind, namespace, name] = ["v1", kind, namespace, name].map(str::to_owned);
+    ObjectKey { api_version, kind, namespace, name }
+}
+
+/// The pod to place, with its JSON. `place` is its place in the step.
+fn pending(harness: &mut PluginHarness, pod: &Value, place: &str) -> Result<Pod, CaseError> {
     let pod = with_uid(pod);
-    let mut decoded: api::Pod = object(&pod, "pod")?;
+    let mut decoded: api::Pod = object(&pod, place)?;
     decoded.json = Some(pod.to_string().into_bytes().into());
     Ok(harness.intern(&decoded))
-}
-
-fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) -> Result<T, CaseError> {
-    serde_path_to_error::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
-}
-
-/// The advice about a label that YAML does not read as a text.
-fn quoting(reason: &serde_json::Error) -> &'static str {
-    let reason = reason.to_string();
-    if reason.starts_with("invalid type: boolean `true`") {
-        " (YAML reads true, yes, on and y as booleans: quote the string)"
-    } else if reason.starts_with("invalid type: boolean `false`") {
-        " (YAML reads false, no, off and n as booleans: quote the string)"
-    } else {
-        ""
-    }
 }

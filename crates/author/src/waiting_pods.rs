@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{NodeIdx, Pod, PodUid, Time};
+use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Time};
+
+use crate::case_effect::{AwaitedObject, CaseEffect};
 
 /// The pods, by uid.
 #[derive(Debug, Default)]
@@ -18,8 +20,49 @@ pub(crate) struct WaitingPod {
     pub(crate) pod: Pod,
     /// The node on which it is counted.
     pub(crate) node: NodeIdx,
+    /// Whether the pod differs from the pod at the beginning of its cycle.
+    pub(crate) is_changed: bool,
     /// The time at which the plugin has held it for too long.
-    pub(crate) until: Time,
+    until: Time,
+    /// The objects after whose changes the plugin is asked again.
+    awaited: Vec<ObjectKey>,
+}
+
+impl WaitingPod {
+    pub(crate) fn new(cycle: u64, pod: Pod, node: NodeIdx) -> Self {
+        Self { cycle, pod, node, is_changed: false, until: Time(u64::MAX), awaited: Vec::new() }
+    }
+
+    /// Takes in an answer of Permit: so many milliseconds from now, and the effects that the scheduler carries out. An
+    /// earlier end of the wait still holds.
+    pub(crate) fn hold(&mut self, milliseconds: u64, effects: &[CaseEffect], now: Time) {
+        self.until = self.until.min(now + milliseconds);
+        self.awaited.clear();
+        let wait = effects.iter().find_map(|effect| match effect {
+            CaseEffect::Wait { objects, timeout_milliseconds, .. } => Some((objects, *timeout_milliseconds)),
+            CaseEffect::Bind
+            | CaseEffect::Patch { .. }
+            | CaseEffect::Create { .. }
+            | CaseEffect::Delete { .. }
+            | CaseEffect::Evict { .. }
+            | CaseEffect::Allow(_)
+            | CaseEffect::Reject { .. }
+            | CaseEffect::Activate(_)
+            | CaseEffect::Nominate { .. }
+            | CaseEffect::Event { .. } => None,
+        });
+        if let Some((objects, timeout)) = wait {
+            self.until = self.until.min(now + timeout);
+            self.awaited.extend(objects.iter().map(key));
+        }
+    }
+}
+
+/// Splits `apiVersion/kind`, and makes the key of the object.
+fn key(object: &AwaitedObject) -> ObjectKey {
+    let (api_version, kind) = object.kind.rsplit_once('/').unwrap_or(("", &object.kind));
+    let (namespace, name) = (object.namespace.clone(), object.name.clone());
+    ObjectKey { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace, name }
 }
 
 impl WaitingPods {
@@ -35,6 +78,15 @@ impl WaitingPods {
 
     pub(crate) fn take(&mut self, uid: &str) -> Option<WaitingPod> {
         self.pods.remove(uid)
+    }
+
+    pub(crate) fn get_mut(&mut self, uid: &str) -> Option<&mut WaitingPod> {
+        self.pods.get_mut(uid)
+    }
+
+    /// The pods that wait for one of these objects.
+    pub(crate) fn for_objects(&self, changed: &[ObjectKey]) -> Vec<String> {
+        self.uids(|pod| pod.awaited.iter().any(|object| changed.contains(object)))
     }
 
     pub(crate) fn contains(&self, uid: &str) -> bool {

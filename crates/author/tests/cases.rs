@@ -234,13 +234,27 @@ fn the_answers_that_are_given_can_be_written_down() {
     }
 }
 
+/// A step without `expect` stays as it is, although the plugin gives no answer there either.
+#[test]
+fn a_step_without_answers_needs_no_place_for_them() {
+    let wrong = CASES.replace("hint: skip", "hint: queue");
+    let updated = cases(&wrong).updated(&Factory, &CaseHost::default()).expect("answers");
+    let expected = CASES.replace("expect: {hint: skip}", "expect:\n      hint: skip");
+    assert_eq!(cases(&wrong).text_with(&updated, &wrong), Some(expected));
+}
+
 #[test]
 fn steps_that_make_no_sense_are_told() {
     let one = |step: &str| {
         let text = format!("{{plugin: Quota, cases: [{{name: a, args: 1, steps: [{step}]}}]}}");
         cases(&text).run(&Factory, &CaseHost::default()).remove(0).differences.concat()
     };
-    assert_eq!(one("{bindTo: nowhere}"), "cannot bind the pod to node nowhere: it does not exist");
+    for key in ["bindTo", "bindingFailsOn", "waitsOn"] {
+        assert_eq!(
+            one(&format!("{{{key}: nowhere}}")),
+            format!("{key}: node nowhere does not exist: correct the name, or add the node to `nodes`")
+        );
+    }
     assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo, bindingFailsOn and waitsOn cannot be used"));
     assert_eq!(
         one("{pods: [{metadata: {name: web}, spec: {nodeName: nowhere}}]}"),
@@ -254,12 +268,22 @@ fn steps_that_make_no_sense_are_told() {
         one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("it does not exist")
     );
     let label = one("{nodes: [{metadata: {name: a, labels: {x: true}}}]}");
-    let place = "a node: metadata.labels.x: invalid type: boolean `true`, expected a string";
+    let place = "nodes[0] (a): metadata.labels.x: invalid type: boolean `true`, expected a string";
     assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
     let name = one("{nodes: [{metadata: {name: n}}]}");
     let place =
-        "a node: metadata.name: invalid type: boolean `false`, expected a string (YAML reads false, no, off and n";
+        "nodes[0]: metadata.name: invalid type: boolean `false`, expected a string (YAML reads false, no, off and n";
     assert!(name.starts_with(place), "{name}");
+    let containers = |pod: &str| {
+        let told = one(pod);
+        let (place, _) = told.split_once(": spec.containers: invalid type: map").expect("a mistake of that kind");
+        place.to_owned()
+    };
+    let pod = "{metadata: {name: web}, spec: {nodeName: a, containers: {name: main}}}";
+    assert_eq!(containers(&format!("{{pod: {pod}}}")), "pod (web)");
+    assert_eq!(containers(&format!("{{nodes: [{{metadata: {{name: a}}}}], pods: [{pod}]}}")), "pods[0] (web)");
+    assert_eq!(containers(&format!("{{queue: [{{pod: {pod}}}]}}")), "queue[0].pod (web)");
+    assert_eq!(containers(&format!("{{event: {{resource: Pod, actions: [Add], new: {pod}}}}}")), "event.new (web)");
 }
 
 #[test]
@@ -369,15 +393,55 @@ fn actions_that_there_are_not_are_refused() {
 
 #[test]
 fn keys_that_no_pod_and_no_node_has_are_refused() {
-    let told = |step: &str| refusal(step).replace("cases.yaml: cases[0].steps[0].", "");
+    let told = |step: &str| refusal(step).replace("cases.yaml:5: cases[0].steps[0].", "");
     let name = told("pod: {metadata: {nam: web}}");
-    assert!(name.starts_with("pod.metadata: unknown field `nam`, expected one of name, generateName, "), "{name}");
-    let spec = "unknown field `spc`, expected one of apiVersion, kind, metadata, spec, status";
+    let meant = "pod.metadata: unknown field `nam` (did you mean `name`?), expected one of name, generateName, ";
+    assert!(name.starts_with(meant), "{name}");
+    let spec = "unknown field `spc` (did you mean `spec`?), expected one of apiVersion, kind, metadata, spec, status";
     assert_eq!(told("nodes: [{metadata: {name: a}}, {spc: {}}]"), format!("nodes[1]: {spec}"));
     assert_eq!(told("queue: [{pod: {spc: {}}}]"), format!("queue[0].pod: {spec}"));
     assert_eq!(told("event: {resource: Node, actions: [Add], new: {spc: {}}}"), format!("event.new: {spec}"));
     let object = told("objects: [{apiVersion: v1, kind: Service, metadata: {nam: a}, whatever: 1}]");
     assert!(object.starts_with("objects[0].metadata: unknown field `nam`"), "{object}");
+    // A key on several lines gets no line, since the wrong one would mislead.
+    let twice = refusal("nodes: [{metadata: {lables: {}}},\n      {metadata: {lables: {}}}]");
+    let place = "cases.yaml: cases[0].steps[0].nodes[0].metadata: unknown field `lables` (did you mean `labels`?), ";
+    assert!(twice.starts_with(place), "{twice}");
+}
+
+/// A key on one line gives the line.
+#[test]
+fn an_object_of_another_form_is_refused_with_its_place() {
+    let told = |step: &str| refusal(step).lines().next().unwrap_or_default().to_owned();
+    let pod = "{metadata: {name: web}, spec: {nodeName: a, containers: {name: main}}}";
+    let reason = "spec.containers: invalid type: map";
+    let one = told(&format!("pods: [{pod}]"));
+    assert!(one.starts_with(&format!("cases.yaml:5: cases[0].steps[0].pods[0] (web): {reason}")), "{one}");
+    let queued = told(&format!("queue: [{{pod: {pod}}}]"));
+    assert!(queued.starts_with(&format!("cases.yaml:5: cases[0].steps[0].queue[0].pod (web): {reason}")), "{queued}");
+    let label = told("event: {resource: Node, actions: [Add], new: {metadata: {name: a, labels: {quiet: true}}}}");
+    let place = "cases.yaml:5: cases[0].steps[0].event.new (a): metadata.labels.quiet: invalid type: boolean `true`";
+    assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
+}
+
+/// Such a pod would be left out without a message.
+#[test]
+fn a_pod_on_no_node_is_refused() {
+    let told = |spec: &str| refusal(&format!("pods: [{{metadata: {{name: r1}}{spec}}}]"));
+    let place = "cases[0].steps[0].pods[0]: pod r1 has no spec.nodeName";
+    let fix = "write the node that the pod is on, or write the pod under `pod`";
+    assert_eq!(told(""), format!("cases.yaml: {place}: {fix}"));
+    assert_eq!(told(", spec: {nodeName: ''}"), format!("cases.yaml: {place}: {fix}"));
+    let meant = "(did you mean `nodeName` by `nodename`?)";
+    assert_eq!(told(", spec: {nodename: a}"), format!("cases.yaml:5: {place} {meant}: {fix}"));
+    assert_eq!(told(", spec: {nodeName: a}"), "");
+}
+
+/// The parser knows no key there, only the line.
+#[test]
+fn a_wrong_indent_is_refused_with_its_line() {
+    let told = refusal("nodes: []\n   expect: {}");
+    assert!(told.starts_with("cases.yaml: ") && !told.contains("?: ") && told.contains("line "), "{told}");
 }
 
 /// Each effect is written as the table of the guide shows.

@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::NodeIdx;
 
-/// Lets pods go once three of them have a node. A pod of priority 9 sends all back.
+/// Lets pods go once three of them have a node. A pod of priority 9 sends all back. Permit fails for priority 8.
 #[derive(Debug, Default)]
 struct Gang {
     reserved: BTreeSet<String>,
@@ -55,6 +55,9 @@ impl Permit for Gang {
     fn permit(&mut self, call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
         let own = call.pod.uid.to_string();
         let others = self.reserved.iter().filter(|uid| **uid != own).cloned();
+        if call.pod.priority == 8 {
+            return (PermitVerdict::Deny(Status::error("trapped in permit")), Vec::new());
+        }
         if call.pod.priority == 9 {
             let effects = others.map(|uid| Effect::Reject { uid, reason: "no gang".to_owned() }).collect();
             return (PermitVerdict::Allow, effects);
@@ -195,13 +198,21 @@ fn pods_that_wait_stay_if_the_effect_is_not_granted() {
 #[test]
 fn a_wait_that_makes_no_sense_is_refused() {
     let again = "  - pod: {metadata: {name: one, namespace: team}}\n    bindTo: a\n";
-    let told = "step 3: pod team/one has been waiting at Permit since an earlier step: give this step another pod, or take \
-                the waiting pod away with gonePods";
+    let told = "step 3: pod team/one has been waiting at Permit since an earlier step: leave bindTo, bindingFailsOn and \
+                waitsOn out, give this step another pod, or take the waiting pod away with gonePods";
     assert_eq!(differences(&after_two(again), Grants::ALL), [told]);
     let goes = "  - pod: {metadata: {name: last}, spec: {priority: 9}}\n    waitsOn: a\n";
     let told = "step 3: waitsOn: the plugin does not hold the pod at Permit: Permit answers {\"effects\":[{\"reject\":";
     let given = differences(&after_two(goes), Grants::ALL).concat();
     assert!(given.starts_with(told) && given.ends_with("; write bindTo instead of waitsOn"), "{given}");
+}
+
+/// The case is not the cause, so nothing in it is to be changed.
+#[test]
+fn a_fault_in_the_place_of_a_wait_is_told_as_one() {
+    let fails = "  - pod: {metadata: {name: last}, spec: {priority: 8}}\n    waitsOn: a\n";
+    let told = "step 3: waitsOn: the plugin does not hold the pod at Permit: Permit fails: trapped in permit";
+    assert_eq!(differences(&after_two(fails), Grants::ALL), [told]);
 }
 
 /// An author often leaves out `bindTo`.

@@ -26,6 +26,7 @@ pub struct ObjectTable {
     /// The number of changes of all kinds so far.
     position: u64,
     is_shared: bool,
+    report_absent: Option<fn(&str, &str)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -74,6 +75,11 @@ impl ObjectTable {
         self.is_shared = true;
     }
 
+    /// Calls `report` with `apiVersion` and kind whenever a kind is read that the table has never had an object of.
+    pub fn report_absent_kinds(&mut self, report: fn(&str, &str)) {
+        self.report_absent = Some(report);
+    }
+
     /// The object's JSON, if it exists and the plugin asked for its kind.
     #[must_use]
     pub fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<&Arc<[u8]>> {
@@ -110,7 +116,11 @@ impl ObjectTable {
     }
 
     fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Objects> {
-        self.kinds.get(api_version)?.get(kind)
+        let objects = self.kinds.get(api_version).and_then(|kinds| kinds.get(kind));
+        if let (None, Some(report)) = (objects, self.report_absent) {
+            report(api_version, kind);
+        }
+        objects
     }
 }
 
@@ -330,6 +340,8 @@ impl<T> ObjectView<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     fn change(name: &str, json: Option<&str>) -> ObjectChange {
@@ -344,6 +356,26 @@ mod tests {
 
     fn picture(view: &ObjectView<i64>) -> Vec<(String, i64)> {
         view.iter().map(|(_, name, number)| (name.to_owned(), **number)).collect()
+    }
+
+    #[test]
+    fn a_read_of_a_kind_without_objects_is_reported() {
+        thread_local! {
+            static REPORTED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        }
+        let reported = || REPORTED.take();
+        let mut table = ObjectTable::default();
+        table.report_absent_kinds(|api_version, kind| {
+            REPORTED.with_borrow_mut(|reported| reported.push(format!("{api_version}/{kind}")));
+        });
+        let mut view = ObjectView::<i64>::new("v1", "Number");
+        view.refresh(&table);
+        assert_eq!(reported(), ["v1/Number"]);
+        assert!(table.get("v1", "Letter", "default", "one").is_none() && table.iter("v1", "Letter").next().is_none());
+        assert_eq!(reported(), ["v1/Letter", "v1/Letter"]);
+        table.apply(&change("one", Some("1")));
+        view.refresh(&table);
+        assert_eq!(reported(), Vec::<String>::new());
     }
 
     #[test]

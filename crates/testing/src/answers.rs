@@ -1,6 +1,6 @@
 //! A plugin's answers about every node in one cycle, and checks that its calls agree with one another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::{Call, DryRunCase, Plugin, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet};
@@ -10,6 +10,10 @@ use berth_model::{NodeIdx, NodeSet};
 pub struct Answers {
     /// The reason why PreFilter rejects the pod. No node is examined then.
     pub pre_filter: Option<Status>,
+    /// The names of the only nodes that PreFilter lets through, whether the cluster has them or not.
+    pub restriction: Option<BTreeSet<String>>,
+    /// Whether a node passes PreFilter and Filter.
+    pub passes: bool,
     /// The reasons why nodes do not pass Filter.
     pub rejected: BTreeMap<String, Status>,
     /// The scores of the nodes that pass, normalised if the plugin normalises.
@@ -30,8 +34,16 @@ pub struct Scores {
 /// # Errors
 /// The plugin fails, or the answers of `filter`, `node_to_status` and `dry_run` about a node differ.
 pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
+    ask_about(plugin, call, call.table.nodes().clone())
+}
+
+/// Calls the same points as [`ask`]. Filter and the points after it see these nodes only, as if other plugins had
+/// rejected the rest.
+///
+/// # Errors
+/// The same as of [`ask`].
+pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) -> Result<Answers, Status> {
     let mut answers = Answers::default();
-    let mut passed = call.table.nodes().clone();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
         None => (true, None),
         Some(Ok(restriction)) => (true, restriction),
@@ -45,11 +57,13 @@ pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> 
     if let Some(names) = restriction {
         let symbols = &call.table.symbols;
         passed.retain(|node| names.iter().any(|name| name == symbols.text(call.table.name(node))));
+        answers.restriction = Some(names.into_iter().collect());
     }
     if filters {
         answers.rejected = filter(plugin, call, &mut passed)?;
     }
-    if !passed.is_empty() {
+    answers.passes = !passed.is_empty();
+    if answers.passes {
         let scores = score(plugin, call, &passed)?.unwrap_or_default().normalized;
         answers.scores = passed.iter().map(|node| name(call, node)).zip(scores).collect();
     }

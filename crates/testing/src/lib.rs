@@ -18,7 +18,7 @@ mod answers;
 mod makers;
 mod test_cluster;
 
-pub use answers::{Answers, Scores, ask, filter, score};
+pub use answers::{Answers, Scores, ask, ask_about, filter, score};
 // The error of `TestCluster::set_pod`. It is exported so that callers need not know the cache.
 pub use berth_cache::Inconsistency;
 pub use makers::{NodeMaker, PodMaker, node, pod};

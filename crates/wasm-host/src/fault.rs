@@ -5,6 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use berth_model::{Digest, PodUid};
 use wasmtime::{Trap, WasmBacktrace};
 
+use crate::limits::DeltaTime;
+
 /// The kinds of faults that metrics distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultKind {
@@ -112,6 +114,8 @@ pub(crate) struct CallTraces<'a> {
     pub(crate) last_words: Option<&'a str>,
     /// The time limit of the call.
     pub(crate) limit: Duration,
+    /// The time of the delta of which the call brings a portion.
+    pub(crate) delta: Option<DeltaTime>,
 }
 
 impl From<wasmtime::Error> for CallError {
@@ -155,7 +159,14 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
             let again =
                 if function == "node-to-status" { ", which asks why each rejected node was rejected" } else { "" };
             let limit = traces.limit.as_millis();
-            (FaultKind::Timeout, format!("took too long in {function}{again} (limit {limit} ms)"))
+            let limit = match traces.delta {
+                None => format!("limit {limit} ms"),
+                Some(DeltaTime { whole, setting }) => format!(
+                    "limit {} ms for all portions of a full delta, {setting}; {limit} ms were left for this one",
+                    whole.as_millis()
+                ),
+            };
+            (FaultKind::Timeout, format!("took too long in {function}{again} ({limit})"))
         }
         Some(trap) => {
             let words = traces.last_words.map_or_else(|| describe(*trap, &error, function), str::to_owned);

@@ -89,7 +89,12 @@ impl HostState {
 
     /// The traces of a call that failed.
     pub(crate) fn traces(&self) -> CallTraces<'_> {
-        CallTraces { exceeded: self.meter.exceeded(), last_words: self.last_words.as_deref(), limit: self.time.limit() }
+        CallTraces {
+            exceeded: self.meter.exceeded(),
+            last_words: self.last_words.as_deref(),
+            limit: self.time.limit(),
+            delta: None,
+        }
     }
 }
 

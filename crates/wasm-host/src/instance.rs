@@ -10,7 +10,7 @@ use crate::{
     component::LoadedComponent,
     cpu_time::CallTime,
     exports::Exports,
-    fault::{CallError, FaultKind, InstanceFault, Refused},
+    fault::{CallError, CallTraces, FaultKind, InstanceFault, Refused},
     host_state::HostState,
     limits::Limits,
 };
@@ -134,7 +134,12 @@ impl Instance {
             (start, _) => Start::Over(start.took()),
         };
         answer.map_err(|error| {
-            let fault = InstanceFault::new(error, function, self.store.data().traces(), used);
+            let delta = match limit {
+                TimeLimit::FirstDelta(_) | TimeLimit::Delta(_) => Some(limits.whole_delta()),
+                TimeLimit::Call | TimeLimit::PostFilter | TimeLimit::Lifecycle => None,
+            };
+            let traces = CallTraces { delta, ..self.store.data().traces() };
+            let fault = InstanceFault::new(error, function, traces, used);
             match fault.kind {
                 FaultKind::Trap => self.store.data_mut().forget_held_back(),
                 FaultKind::Timeout | FaultKind::Memory | FaultKind::WrongAnswer => {

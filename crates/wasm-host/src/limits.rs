@@ -73,13 +73,26 @@ impl Default for Limits {
     }
 }
 
+/// The time that all portions of a delta have together. A portion has what the portions before it left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeltaTime {
+    pub(crate) whole: Duration,
+    /// The setting that limits it.
+    pub(crate) setting: &'static str,
+}
+
 impl Limits {
     /// The time limit, on the calling thread, of the calls that happen once for an instance.
     pub(crate) fn once_an_instance(&self) -> Duration {
-        if berth_threads::is_scheduling() {
-            self.scheduling_thread_timeout.min(self.lifecycle_timeout)
+        self.whole_delta().whole
+    }
+
+    /// The time limit, on the calling thread, of all portions of a full delta together. It happens once for an instance.
+    pub(crate) fn whole_delta(&self) -> DeltaTime {
+        if berth_threads::is_scheduling() && self.scheduling_thread_timeout < self.lifecycle_timeout {
+            DeltaTime { whole: self.scheduling_thread_timeout, setting: "schedulingThreadMilliseconds" }
         } else {
-            self.lifecycle_timeout
+            DeltaTime { whole: self.lifecycle_timeout, setting: "lifecycleMilliseconds" }
         }
     }
 }

@@ -147,6 +147,7 @@ async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
     let project =
         Project::new("NoMethod", &faults_at("NoMethod", At::Permit, GuestFault::NoMethod).expect("a component"));
     let verified = project.tries(&["verify"]).await;
+    assert!(verified.out.contains(": the scheduler accepts the component\n"), "{}", verified.out);
     assert_eq!(verified.status.code(), Some(1), "{}{}", verified.out, verified.err);
     let property = "FAILED  each exported extension point answers without a fault\n";
     let sentence = "does the plugin have a method for `permit`, which its plugin.wit exports?";
@@ -462,6 +463,16 @@ async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
         assert_eq!(ended.status.code(), Some(1));
         assert!(ended.err.contains(told) && !ended.err.contains("rustup target"), "{}", ended.err);
     }
+}
+
+/// The project is made, because a component may replace a built-in plugin on purpose.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_plugin_with_the_name_of_a_built_in_one_is_warned_of() {
+    let home = tempfile::tempdir().expect("a folder");
+    let dir = home.path().join("plugin").display().to_string();
+    let made = Process::berth(["plugin", "new", "NodeName", "--dir", &dir]).ended(LIMIT).await;
+    assert!(made.status.success(), "{}", made.err);
+    assert!(made.err.contains("warning: NodeName is the name of a built-in plugin"), "{}", made.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

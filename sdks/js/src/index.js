@@ -2,6 +2,7 @@
 
 import * as host from "berth:scheduler/host@0.2.0";
 
+import { tellUndeclared } from "./node.js";
 import { Objects } from "./objects.js";
 import { asking, followsPods, served } from "./plugin.js";
 import { table } from "./table.js";
@@ -79,7 +80,14 @@ export const now = () => host.now();
 export const count = (name, amount = 1) => host.count(name, amount);
 
 export const imageSize = (name) => table.imageSizes.get(name) ?? 0;
-export const objects = (apiVersion, kind) => table.objects.get(`${apiVersion}/${kind}`) ?? new Objects();
+
+export function objects(apiVersion, kind) {
+  const kept = table.objects.get(`${apiVersion}/${kind}`);
+  if (kept) return kept;
+  const isNamed = (served().objects ?? []).some((named) => named.apiVersion === apiVersion && named.kind === kind);
+  if (!isNamed) tellUndeclared(`objects ${apiVersion}/${kind}`);
+  return new Objects();
+}
 
 export function nodes() {
   if (!followsPods() && !served().columns?.length) throw new Error("nodes() needs `columns`");

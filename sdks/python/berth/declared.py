@@ -28,12 +28,14 @@ _told: set[str] = set()
 _parts: list[tuple[str, type]] = []
 _keys: dict[str, set[str]] = {}
 _pod_json = False
+_kinds: set[tuple[str, str]] = set()
 
 
-def declare(columns: list, pods: bool, pod_json: bool) -> None:
-    """Stores the columns and fields that the manifest requests."""
+def declare(columns: list, pods: bool, pod_json: bool, kinds: list) -> None:
+    """Stores the columns, fields and kinds that the manifest requests. The kinds are pairs of apiVersion and kind."""
     global _pod_json
     _pod_json = pod_json
+    _kinds.update(tuple(kind) for kind in kinds)
     names = {type(column).__name__.removeprefix("Column_").lower() for column in columns}
     named = {PARTS_BY_COLUMN.get(name, ()) for name in names}
     properties = {property for properties in named for property in properties} | ({"pods"} if pods else set())
@@ -69,6 +71,12 @@ def has_pod_json() -> bool:
     if not _pod_json:
         tell("pod_json (pod.json)")
     return _pod_json
+
+
+def expect_kind(api_version: str, kind: str) -> None:
+    """Checks a read of objects of which there are none."""
+    if (api_version, kind) not in _kinds:
+        tell(f"objects {api_version}/{kind}")
 
 
 def tell(what: str) -> None:

@@ -37,7 +37,7 @@ def plugin(kind):
         raise TypeError(f"a component holds one plugin; {guest.kind.__name__} is one already")
     guest.kind = kind
     manifest.check(kind)
-    declared.declare(manifest.columns(kind), guest.follows_pods(), getattr(kind, "pod_json", False))
+    declared.declare(manifest.columns(kind), guest.follows_pods(), getattr(kind, "pod_json", False), getattr(kind, "objects", []))
     return kind
 
 
@@ -74,7 +74,11 @@ def pods() -> list[Pod]:
 def objects(api_version: str, kind: str) -> Mapping[tuple[str, str], dict]:
     """Returns the objects of a kind, by namespace and name. The namespace is empty for kinds without namespaces. The plugin's
     `objects` must name the kind. Each object is decoded at its first read. Do not change an object."""
-    return guest.table.objects.get((api_version, kind), {})
+    kept = guest.table.objects.get((api_version, kind))
+    if kept is None:
+        declared.expect_kind(api_version, kind)
+        return {}
+    return kept
 
 
 def image_size(name: str) -> int:

@@ -7,7 +7,9 @@ use berth_framework::{
 };
 use berth_model::{ClusterTable, Delta, Pod, PodIdx, Time, Usage};
 
-use crate::{bindings::sync_pods::exports::berth::scheduler::sync_pods::AlikePod, convert};
+use crate::{
+    bindings::sync_pods::exports::berth::scheduler::sync_pods::AlikePod, convert, per_node::declared::expect_objects,
+};
 
 /// The data of a component between calls.
 #[derive(Debug)]
@@ -30,11 +32,15 @@ impl Guest {
     /// A component of the plugin `P` that is not configured yet.
     #[must_use]
     pub fn new<P: Configure>() -> Self {
+        let mut table = ClusterTable::default();
+        table.objects_mut().report_absent_kinds(|api_version, kind| {
+            expect_objects(&P::describe().needs, api_version, kind);
+        });
         Self {
             describe: P::describe,
             configure: |args| P::configure(args).map(|plugin| Box::new(plugin) as Box<dyn Plugin>),
             plugin: None,
-            table: ClusterTable::default(),
+            table,
             cycles: BTreeMap::new(),
         }
     }

@@ -5,7 +5,7 @@
 //! as it would be. This needs one call for each node. A rule for thousands of nodes that matters for the throughput is
 //! better written with the traits of [`crate::framework`], over columns.
 
-mod declared;
+pub(crate) mod declared;
 mod view;
 
 use berth_framework::{

@@ -43,6 +43,9 @@ pub(crate) fn run(new: &New) -> Result<()> {
     if dir.exists() {
         bail!("{} already exists; choose another folder with --dir", dir.display());
     }
+    if let Some(warning) = warning_of_built_in(name) {
+        eprintln!("{warning}");
+    }
     let n_files = template::instantiate(new.lang, new.template, name, &kebab_case(name), &dir)?;
     eprintln!(
         "{}: {n_files} files. Next:\n  cd {}\n  berth plugin build\n  berth plugin test\n  berth plugin verify\n  {}",
@@ -63,6 +66,15 @@ fn list() -> Result<()> {
         writeln!(output, "{name:<16} {sentence}")?;
     }
     Ok(())
+}
+
+/// The warning about a name that a built-in plugin has.
+fn warning_of_built_in(name: &str) -> Option<String> {
+    berth_builtins::factory(name)?;
+    Some(format!(
+        "warning: {name} is the name of a built-in plugin, and a component of this name replaces it: choose another \
+         name, unless that is what you want"
+    ))
 }
 
 fn is_plugin_name(name: &str) -> bool {
@@ -92,6 +104,13 @@ mod tests {
         for (name, folder) in [("PreferQuietNodes", "prefer-quiet-nodes"), ("QOSSort", "qossort"), ("A1B", "a1-b")] {
             assert_eq!(kebab_case(name), folder);
         }
+    }
+
+    #[test]
+    fn the_name_of_a_built_in_plugin_is_warned_of() {
+        let told = warning_of_built_in("NodeName").expect("a warning");
+        assert!(told.starts_with("warning: NodeName is the name of a built-in plugin, "), "{told}");
+        assert_eq!(warning_of_built_in("NodeNames"), None);
     }
 
     #[test]

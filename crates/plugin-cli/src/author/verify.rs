@@ -81,7 +81,7 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
             writeln!(out)?;
         }
         Output::Table => {
-            writeln!(out, "{}: contract, imports and limits are as they should be", loaded.title())?;
+            writeln!(out, "{}: the scheduler accepts the component", loaded.title())?;
             if !signed_by.is_empty() {
                 writeln!(out, "  ok      signed with {}", signed_by.join(", "))?;
             }

@@ -5,7 +5,7 @@ use std::{sync::mpsc, time::Duration};
 use berth_framework::{Code, DryRunCase, Plugin, PluginFactory as _, Point};
 use berth_model::Pod;
 use berth_test_guests::{ANSWER_ADDRESS, At, Behavior, GuestFault, answers, in_letters};
-use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink, Limits};
 
 use crate::cluster::{Cluster, build, by_priority, engine};
 
@@ -80,6 +80,19 @@ fn errors_that_a_dry_run_answers_are_counted_case_by_case() {
 #[test]
 fn an_endless_loop_times_out() {
     check_fault(Behavior::Loop, FaultKind::Timeout, "took too long in filter (limit 500 ms)");
+}
+
+/// A portion has what the portions before it left, so its own limit says nothing to an operator.
+#[test]
+fn a_full_delta_that_takes_too_long_names_its_setting() {
+    let guest = berth_test_guests::faults_at("Slow", At::Sync, GuestFault::Loop).unwrap();
+    let factory = engine().load(&Binary::new("Slow", guest)).unwrap();
+    let limits = Limits { lifecycle_timeout: Duration::from_millis(200), ..Limits::default() };
+    let mut plugin = build(&factory.with_limits(limits));
+    let status = plugin.sync(Cluster::new(3).cache()).unwrap_err();
+    let told = "took too long in sync (limit 200 ms for all portions of a full delta, lifecycleMilliseconds; ";
+    assert!(status.message().contains(told), "{}", status.message());
+    assert!(status.message().contains(" ms were left for this one)"), "{}", status.message());
 }
 
 #[test]

@@ -36,7 +36,7 @@ func init() {
 	berth.Host.AskExtenders = askExtenders
 	berth.Host.Nodes = allNodes
 	berth.Host.Pods = allPods
-	berth.Host.Objects = func(kind berth.ObjectKind) map[berth.ObjectKey][]byte { return objects[kind] }
+	berth.Host.Objects = objectsOf
 }
 
 // Begin opens a cycle.
@@ -207,6 +207,21 @@ func askExtenders(preemptions []berth.Preemption) []berth.Preemption {
 func FollowsPods() bool {
 	_, follows := berth.Registered().(berth.PodFollower)
 	return follows || berth.Registered().Describe().Pods
+}
+
+// lookedUp are the kinds without objects that the plugin has read. Each is compared with the manifest once.
+var lookedUp = map[berth.ObjectKind]bool{}
+
+// objectsOf tells a read of a kind that the manifest does not name: the scheduler knows the line by its beginning.
+func objectsOf(kind berth.ObjectKind) map[berth.ObjectKey][]byte {
+	kept, isKept := objects[kind]
+	if !isKept && !lookedUp[kind] {
+		lookedUp[kind] = true
+		if !slices.Contains(berth.Registered().Describe().Objects, kind) {
+			berth.Log(berth.Warn, "undeclared read: objects "+kind.APIVersion+"/"+kind.Kind)
+		}
+	}
+	return kept
 }
 
 func allNodes() []*berth.Node {

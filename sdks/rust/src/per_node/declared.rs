@@ -39,9 +39,33 @@ pub(super) fn expect_field(is_asked_for: bool, field: &str, read: &str) {
     }
 }
 
+/// Checks a read of objects of a kind that the replica does not have.
+pub(crate) fn expect_objects(needs: &Needs, api_version: &str, kind: &str) {
+    if !needs.objects.iter().any(|named| named.api_version == api_version && named.kind == kind) {
+        tell(&format!("objects {api_version}/{kind}"));
+    }
+}
+
 /// Logs the read. The scheduler recognises the line by its beginning.
 fn tell(what: &str) {
     if TOLD.with_borrow_mut(|told| told.insert(what.to_owned())) {
         crate::log::warn(&format!("undeclared read: {what}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::ObjectKind;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_that_the_manifest_does_not_name_is_told_once() {
+        let secrets = ObjectKind { api_version: "v1".to_owned(), kind: "Secret".to_owned() };
+        let needs = Needs { objects: vec![secrets], ..Needs::default() };
+        for kind in ["Secret", "ConfigMap", "ConfigMap"] {
+            expect_objects(&needs, "v1", kind);
+        }
+        assert!(TOLD.take().into_iter().eq(["objects v1/ConfigMap"]));
     }
 }

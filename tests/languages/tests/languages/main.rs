@@ -161,7 +161,7 @@ fn built_with_another_world(
     fs::copy(plugin.join("plugin.ts"), copy.path().join("plugin.ts"))?;
     fs::write(copy.path().join("plugin.wit"), change(&fs::read_to_string(plugin.join("plugin.wit"))?))?;
     let script = folder("sdks").join(language.folder).join("build.sh");
-    let output = Command::new(script).arg(copy.path()).arg("Compared").output()?;
+    let output = Command::new(script).arg(copy.path()).arg("NodeMetadata").output()?;
     let said = String::from_utf8(output.stderr)?;
     Ok(if output.status.success() { Ok(said) } else { Err(said) })
 }
@@ -285,9 +285,9 @@ fn two_builds_in_javascript_have_the_same_bytes() {
                 fs::copy(example.join(file), copy.path().join(file))?;
             }
             let script = folder("sdks").join(language.folder).join("build.sh");
-            let output = Command::new(script).arg(copy.path()).arg("Built").output()?;
+            let output = Command::new(script).arg(copy.path()).arg("NodeMetadata").output()?;
             ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            Ok(fs::read(copy.path().join("build/Built.wasm"))?)
+            Ok(fs::read(copy.path().join("build/NodeMetadata.wasm"))?)
         };
         ensure!(build_copy()? == build_copy()?, "the bytes differ");
         Ok(())

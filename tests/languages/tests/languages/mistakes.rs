@@ -3,6 +3,8 @@
 mod c;
 mod go;
 mod js;
+mod kinds;
+mod names;
 mod python;
 mod world;
 

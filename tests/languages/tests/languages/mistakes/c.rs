@@ -53,6 +53,26 @@ fn a_list_without_its_end_is_refused() {
     }
 }
 
+/// The compiler would put other memory behind such a list, and the plugin would fail in `describe` without a line.
+#[test]
+fn a_list_without_its_end_is_refused_although_its_entry_is_a_macro() {
+    let defined = "#define ZONE PREFIX \"/zone\"  // the key\n#define PREFIX \"topology.kubernetes.io\"\n#define END NULL\n\
+                   static const char rack[] = \"rack\";\n";
+    let keys = |entries: &str| {
+        looked_at(&format!("{defined}static const char *const keys[] = {{{entries}}};"), ".label_keys = keys").unwrap()
+    };
+    for ended in [keys("ZONE, NULL"), keys("rack, END"), keys("ZONE, OF_A_HEADER")] {
+        assert_eq!(ended, (true, String::new()));
+    }
+    let error = "error: plugin.c:5: the list label_keys has no end: write NULL as its last entry\n";
+    for unended in [keys("ZONE"), keys("\"zone\", ZONE,"), keys("rack")] {
+        assert_eq!(unended, (false, error.to_owned()));
+    }
+    let events = "#define POD \"Pod\"\nstatic const struct berth_cluster_event on[] = {{POD, ADD}};";
+    let error = "error: plugin.c:2: the list events_to_register has no end: write {0} as its last entry\n";
+    assert_eq!(looked_at(events, ".events_to_register = on").unwrap(), (false, error.to_owned()));
+}
+
 /// What lists.py does not see in the source, the compiler sees in a call, and the SDK when the component is loaded.
 #[test]
 fn a_list_with_an_entry_that_is_none_is_refused() {

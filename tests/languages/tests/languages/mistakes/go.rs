@@ -12,7 +12,7 @@ use crate::run;
 const GO: Language = LANGUAGES[3];
 
 /// A plugin in Go that exports what the example does. Sixteen lines, so that what comes behind begins at line 17.
-const SOURCE: &str = r#"package plugin
+pub(super) const SOURCE: &str = r#"package plugin
 
 import "berth"
 

@@ -49,6 +49,25 @@ fn a_member_that_is_misspelt_or_has_another_form_is_refused_with_its_line() {
     });
 }
 
+#[test]
+fn a_plugin_that_is_not_exported_is_told_with_the_line_to_write() {
+    run(JAVASCRIPT, |language| {
+        let source = |name: &str| source("").replace("export default", &format!("const {name} ="));
+        for (name, file, told) in [
+            ("zone", "plugin.js", "plugin.js: exports no plugin: write export default zone;"),
+            ("zone: Plugin", "plugin.ts", "plugin.ts: exports no plugin: write export default zone;"),
+        ] {
+            let said = refusal(language, file, &source(name))?;
+            ensure!(said == format!("error: {told}\n"), "{said}");
+        }
+        for (text, name) in [("import \"berth\";\n", "plugin"), ("const zone = {};\n", "zone")] {
+            let said = refusal(language, "plugin.js", text)?;
+            ensure!(said == format!("error: plugin.js: exports no plugin: write export default {name};\n"), "{said}");
+        }
+        Ok(())
+    });
+}
+
 /// A helper may have any name, and so may what a class inherits.
 #[test]
 fn members_that_the_plugin_uses_itself_or_inherits_are_no_mistake() {

@@ -114,6 +114,26 @@ fn a_member_that_is_misspelt_is_refused_with_its_line() {
     assert_eq!(said, told);
 }
 
+/// Without the check, only the finished component would say so, a minute later.
+#[test]
+fn a_class_without_the_decorator_is_refused_with_its_line() {
+    let bare = source("\n    def filter(self, pod, node): ...\n").replace("@berth.plugin\n", "");
+    let helper = bare.replace("class Mistaken", "class Helper:\n    zone = 1\n\n\nclass Mistaken");
+    let told = "class Mistaken lacks @berth.plugin: write it on the line before the class";
+    assert_eq!(members_refused(&[("plugin.py", &bare)]).unwrap(), format!("error: plugin.py:4: {told}\n"));
+    assert_eq!(members_refused(&[("plugin.py", &helper)]).unwrap(), format!("error: plugin.py:8: {told}\n"));
+    let told = "error: plugin.py: has no class with @berth.plugin: write the plugin as a class with it\n";
+    assert_eq!(members_refused(&[("plugin.py", "import berth\n")]).unwrap(), told);
+    for decorated in [
+        format!("{bare}\n\nberth.plugin(Mistaken)\n"),
+        source("").replace("import berth", "from berth import plugin as made").replace("@berth.plugin", "@made"),
+    ] {
+        assert_eq!(members_refused(&[("plugin.py", &decorated)]).unwrap(), "");
+    }
+    let elsewhere = [("plugin.py", "from zones import Mistaken\n"), ("zones.py", &source(""))];
+    assert_eq!(members_refused(&elsewhere).unwrap(), "");
+}
+
 /// Members of the author's own may have any name.
 #[test]
 fn a_member_that_the_plugin_uses_itself_is_not_misspelt() {

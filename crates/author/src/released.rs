@@ -1,0 +1,73 @@
+//! The pods at Permit whose wait ends in a step: an effect lets them go on or rejects them, or the plugin is asked again
+//! because an object that it waits for has changed.
+
+use berth_framework::{Grants, Status};
+use berth_model::ObjectKey;
+
+use crate::{answers::PluginAnswers, case_effect::CaseEffect, harness::PluginHarness};
+
+/// Asks Permit again about the pods that wait for one of these objects, and follows its effects. Returns the answers
+/// about the pods whose wait ends.
+///
+/// # Errors
+/// The plugin fails.
+pub(crate) fn ask_again(
+    harness: &mut PluginHarness,
+    changed: &[ObjectKey],
+    grants: &Grants,
+) -> Result<PluginAnswers, Status> {
+    let mut all = PluginAnswers::default();
+    for uid in harness.waiting().for_objects(changed) {
+        // An effect about a pod before this one may have ended the wait.
+        let Some(mut answers) = harness.ask_permit_again(&uid, grants)? else { continue };
+        follow_effects(harness, &mut answers, grants)?;
+        if !harness.waiting().contains(&uid) {
+            all.add_asked_again(uid.clone(), &answers);
+        }
+        if !answers.lets_the_pod_be_bound() {
+            harness.remove_pod(&uid);
+        }
+        all.add_ended_waits(answers);
+    }
+    Ok(all)
+}
+
+/// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds what
+/// the points after Permit answer.
+///
+/// # Errors
+/// The plugin fails.
+pub(crate) fn follow_effects(
+    harness: &mut PluginHarness,
+    answers: &mut PluginAnswers,
+    grants: &Grants,
+) -> Result<(), Status> {
+    if !answers.refused.is_empty() {
+        return Ok(());
+    }
+    for effect in answers.effects() {
+        match effect {
+            CaseEffect::Allow(uid) => {
+                let Some(released) = harness.release(&uid, grants)? else { continue };
+                if !released.lets_the_pod_be_bound() {
+                    harness.remove_pod(&uid);
+                }
+                answers.add_released(uid, released);
+            }
+            CaseEffect::Reject { uid, .. } if harness.waiting().contains(&uid) => {
+                harness.remove_pod(&uid);
+            }
+            CaseEffect::Reject { .. }
+            | CaseEffect::Bind
+            | CaseEffect::Patch { .. }
+            | CaseEffect::Create { .. }
+            | CaseEffect::Delete { .. }
+            | CaseEffect::Evict { .. }
+            | CaseEffect::Activate(_)
+            | CaseEffect::Nominate { .. }
+            | CaseEffect::Event { .. }
+            | CaseEffect::Wait { .. } => {}
+        }
+    }
+    Ok(())
+}
