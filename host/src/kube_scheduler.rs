@@ -189,8 +189,8 @@ fn invocation(given: &Given) -> Result<Invocation> {
         compiler: Some(compiler_process()),
     };
     let kept_decisions_mib = given.number("kept-decisions-mib").map_or(Ok(KEPT_DECISIONS_MIB), u32::try_from);
-    let kept_decisions_mib =
-        kept_decisions_mib.map_err(|_| Usage("--kept-decisions-mib: use a whole number from 0 to 4294967295".to_owned()))?;
+    let kept_decisions_mib = kept_decisions_mib
+        .map_err(|_| Usage("--kept-decisions-mib: use a whole number from 0 to 4294967295".to_owned()))?;
     let options = Options {
         config: path("config"),
         plugins,

@@ -11,7 +11,8 @@ use crate::findings::{Area, Findings, IN_NO_PROFILE};
 pub(crate) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
     let client = AdminClient::over_http(&address.to_string());
     if let Err(error) = client.check("/healthz").await {
-        let fix = "check that `berth run` is running with this --metrics-address; if it does not start, its log says why";
+        let fix =
+            "check that `berth run` is running with this --metrics-address; if it does not start, its log says why";
         return findings.problem(Area::Scheduler, format!("{error:#}"), fix);
     }
     match client.check("/readyz").await {
@@ -29,7 +30,11 @@ pub(crate) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Fi
                 findings.problem(Area::Scheduler, text, "correct the file; it is read again when it changes");
             }
         }
-        Err(error) => findings.warning(Area::Scheduler, format!("{error:#}"), "check whether the scheduler is another version of berth"),
+        Err(error) => findings.warning(
+            Area::Scheduler,
+            format!("{error:#}"),
+            "check whether the scheduler is another version of berth",
+        ),
     }
     match client.list().await {
         Ok(plugins) => look_at_plugins(&plugins, findings),

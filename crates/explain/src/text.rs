@@ -216,7 +216,10 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
         Outcome::Placed { node } => {
             write!(out, "\nAttempt {}, {ago} ago, chose {node}", decision.attempt)?;
             if sampled.is_hinted {
-                writeln!(out, ": the next node in the ranking of the previous pod, which is equivalent; no other node was examined")?;
+                writeln!(
+                    out,
+                    ": the next node in the ranking of the previous pod, which is equivalent; no other node was examined"
+                )?;
             } else {
                 let earlier =
                     if sampled.has_earlier_answers { ", with answers cached for equivalent pods" } else { "" };

@@ -99,13 +99,16 @@ impl AdminClient {
 
     pub async fn list(&self) -> Result<Vec<PluginReport>> {
         let answer = self.ask(Method::GET, "/admin/plugins").await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is not a list of plugins; is the scheduler another version of berth?")
+        serde_json::from_slice(&answer)
+            .context("the scheduler's answer is not a list of plugins; is the scheduler another version of berth?")
     }
 
     /// The JSON that an endpoint answers.
     pub async fn document(&self, path: &str) -> Result<Value> {
         let answer = self.ask(Method::GET, path).await?;
-        serde_json::from_slice(&answer).with_context(|| format!("the scheduler's answer to {path} is not JSON; is the scheduler another version of berth?"))
+        serde_json::from_slice(&answer).with_context(|| {
+            format!("the scheduler's answer to {path} is not JSON; is the scheduler another version of berth?")
+        })
     }
 
     /// The text that an endpoint answers.
@@ -125,14 +128,16 @@ impl AdminClient {
 
     pub async fn settings(&self) -> Result<HostSettings> {
         let answer = self.ask(Method::GET, "/admin/settings").await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is not about its settings; is the scheduler another version of berth?")
+        serde_json::from_slice(&answer)
+            .context("the scheduler's answer is not about its settings; is the scheduler another version of berth?")
     }
 
     /// The reason why a pod is on its node or waits. The names contain no characters that must be escaped in a query.
     pub async fn explain(&self, namespace: &str, name: &str, node: Option<&str>) -> Result<Explanation> {
         let node = node.map(|node| format!("&node={node}")).unwrap_or_default();
         let answer = self.ask(Method::GET, &format!("/explain?namespace={namespace}&name={name}{node}")).await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is not an explanation; is the scheduler another version of berth?")
+        serde_json::from_slice(&answer)
+            .context("the scheduler's answer is not an explanation; is the scheduler another version of berth?")
     }
 
     /// The current state of the scheduler.
@@ -146,7 +151,8 @@ impl AdminClient {
     pub async fn explain_manifest(&self, manifest: Vec<u8>, node: Option<&str>) -> Result<Explanation> {
         let node = node.map(|node| format!("?node={node}")).unwrap_or_default();
         let answer = self.send(Method::POST, &format!("/explain{node}"), manifest).await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is not an explanation; is the scheduler another version of berth?")
+        serde_json::from_slice(&answer)
+            .context("the scheduler's answer is not an explanation; is the scheduler another version of berth?")
     }
 
     pub async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
@@ -154,7 +160,8 @@ impl AdminClient {
             return Err(Usage(format!("invalid plugin name {name:?}")).into());
         }
         let answer = self.ask(Method::POST, &format!("/admin/plugins/{name}/{order}")).await?;
-        serde_json::from_slice(&answer).context("the scheduler's answer is not a plugin's state; is the scheduler another version of berth?")
+        serde_json::from_slice(&answer)
+            .context("the scheduler's answer is not a plugin's state; is the scheduler another version of berth?")
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>> {

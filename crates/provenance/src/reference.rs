@@ -31,7 +31,9 @@ pub enum Version {
 /// The reason why a text does not name a component in a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    #[error("invalid reference {0:?}: the registry is missing: write the reference with its registry, as in registry.example/team/zone:1.2")]
+    #[error(
+        "invalid reference {0:?}: the registry is missing: write the reference with its registry, as in registry.example/team/zone:1.2"
+    )]
     NoRegistry(String),
     #[error(
         "invalid reference {0:?}: the version is missing; add a tag, as in {0}:1.2, or a digest, as in {0}@sha256:…"

@@ -146,7 +146,11 @@ async fn a_file_needs_a_signature_that_counts() {
     bench.put(2);
     bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
     let refused = release.berth(&["verify", &file, "--key", &release.path("release.pub")]).await;
-    assert!(!refused.status.success() && refused.err.contains("the signature was made with another key"), "{}", refused.err);
+    assert!(
+        !refused.status.success() && refused.err.contains("the signature was made with another key"),
+        "{}",
+        refused.err
+    );
     configure(&bench, &settings("warn"));
     bench.serves(&digest(2)).await;
 }

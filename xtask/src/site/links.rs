@@ -109,7 +109,9 @@ mod tests {
         write("index.html", "<a href=\"below/page.html#part\">a</a> <a href=\"https://example.com\">b</a>")?;
         write("below/page.html", "<h2 id=\"part\"></h2><a href=\"../index.html\">c</a><a href=\"#part\">d</a>")?;
         assert_eq!(check(site.path())?, 3);
-        for (link, page) in [("none.html", "index.html"), ("below/page.html#none", "index.html"), ("../x", "index.html")] {
+        for (link, page) in
+            [("none.html", "index.html"), ("below/page.html#none", "index.html"), ("../x", "index.html")]
+        {
             write(page, &format!("<a href=\"{link}\">a</a>"))?;
             let error = check(site.path()).expect_err("a broken link").to_string();
             assert!(error.contains(&format!("{page}: {link}")), "{error}");

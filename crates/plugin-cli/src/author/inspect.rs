@@ -127,7 +127,9 @@ fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> S
     let is_granted = in_cases.is_some_and(|cases| cases.granted.as_ref() == Some(&cases.enough));
     let needs = match (grants.is_empty() && events.is_empty(), is_granted) {
         (true, _) => "the plugin needs no grants".to_owned(),
-        (false, true) => format!("its test cases (cases.yaml) use these grants, which are enough: {}{events}", grants.entry(name)),
+        (false, true) => {
+            format!("its test cases (cases.yaml) use these grants, which are enough: {}{events}", grants.entry(name))
+        }
         (false, false) => format!("the plugin needs {}{events}", grants.entry(name)),
     };
     format!("nothing; {needs}{effects}")

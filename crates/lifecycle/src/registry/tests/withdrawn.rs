@@ -32,7 +32,8 @@ fn a_denied_binary_without_one_before_leaves_nobody() {
     assert_eq!(bench.status("Mine").state, PluginState::Quarantined);
     bench.notices.clear();
     assert_eq!(bench.change("Mine", DENIED), ["Mine"]);
-    let because = "plugin \"Mine\" is refused: Mine.wasm in /plugins was withdrawn: its digest is denied (deniedDigests)";
+    let because =
+        "plugin \"Mine\" is refused: Mine.wasm in /plugins was withdrawn: its digest is denied (deniedDigests)";
     assert_eq!(bench.serves("Mine"), because);
     assert!(
         matches!(bench.notices.as_slice(), [PluginNoticeKind::Refused { .. }, PluginNoticeKind::NotServed { .. }]),
