@@ -204,12 +204,12 @@ impl PluginHarness {
         }
         let mut answering = Answering { answers: &mut answers, grants };
         let stays = placing::permit_again(&mut *self.plugin, &call, waiting.node, &mut answering);
-        let now = call.now;
+        let (now, cycle) = (call.now, call.cycle);
         if stays {
             hold(&mut waiting, &answers, now);
             self.waiting.insert(waiting);
         } else {
-            self.plugin.end_cycle(waiting.cycle);
+            self.plugin.end_cycle(cycle);
         }
         Ok(Some(answers))
     }
