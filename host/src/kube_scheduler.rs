@@ -194,6 +194,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         config: path("config"),
         plugins,
         audit_log: path("audit-log"),
+        tracing_config_file: path("tracing-config-file"),
         metrics_address,
         disabled_metrics: given.texts("disabled-metrics").into_iter().map(str::to_owned).collect(),
         page: None,
