@@ -64,10 +64,11 @@ impl Doctor {
         let kubeconfig = kubeconfig.or_else(|| kubeconfig_in(scheduling.config.as_deref()?));
         let version = scheduling.emulation()?.version();
         let plugins = scheduling.plugin_host();
-        let Scheduling { config, audit_log, metrics_address, admin_socket, .. } = scheduling;
+        let Scheduling { config, audit_log, tracing_config_file, metrics_address, admin_socket, .. } = scheduling;
         Ok(berth_doctor::Options {
             config,
             audit_log,
+            tracing_config_file,
             plugins,
             version,
             cluster: (!offline).then_some(Cluster {

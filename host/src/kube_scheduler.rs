@@ -195,6 +195,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         config: path("config"),
         plugins,
         audit_log: path("audit-log"),
+        tracing_config_file: path("tracing-config-file"),
         metrics_address,
         metrics: metrics::read(given)?,
         page: None,

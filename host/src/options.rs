@@ -57,6 +57,9 @@ pub(crate) struct Scheduling {
     /// the cluster; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
+    /// TracingConfiguration (apiserver.config.k8s.io/v1): send traces of attempts to this collector of OpenTelemetry
+    #[arg(long, value_name = "FILE")]
+    pub tracing_config_file: Option<PathBuf>,
     /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
     #[arg(long, value_name = "FILE")]
     pub plugin_config: Option<PathBuf>,
@@ -89,6 +92,7 @@ impl From<Scheduling> for Options {
             plugins: options.plugin_host(),
             config: options.config,
             audit_log: options.audit_log,
+            tracing_config_file: options.tracing_config_file,
             metrics_address: options.metrics_address,
             admin_socket: options.admin_socket,
             kept_decisions_mib: options.kept_decisions_mib,

@@ -1,5 +1,6 @@
 //! What did the operator ask for? This crate reads `KubeSchedulerConfiguration` documents into complete, validated
-//! [`Settings`], and `PluginHostConfiguration` documents into [`PluginHostSettings`].
+//! [`Settings`], `PluginHostConfiguration` documents into [`PluginHostSettings`], and `TracingConfiguration` documents
+//! into [`TracingSettings`].
 //!
 //! A `KubeSchedulerConfiguration` is read in one strict pass. `settings` reads the top level, and `profile` reads one
 //! scheduling profile. The plugin lists of a profile are merged with the defaults in `merge` and expanded to the
@@ -17,6 +18,8 @@ mod settings;
 mod changes;
 
 mod plugin_host;
+
+mod tracing;
 
 mod args;
 mod extender;
@@ -57,4 +60,5 @@ pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
 pub use running::RunningConfiguration;
 pub use settings::{ClientConnection, Overrides, Program, Settings};
+pub use tracing::TracingSettings;
 pub use useless_names::{UselessName, nearest};

@@ -10,7 +10,10 @@ use std::{
 use berth_config::{ConfigError, FailurePolicy, Overrides, Profile, Program, Settings, points_of_missing_plugin};
 use berth_lifecycle::OperatorPolicy as _;
 use berth_plugin_host::{Plugins, Rules, Sources, UnusableFile, settings_file};
-use berth_runtime::configuration::{self, ReadingError};
+use berth_runtime::{
+    check_tracing_config,
+    configuration::{self, ReadingError},
+};
 use berth_telemetry::chain;
 use berth_wasm_host::FaultSink;
 use rustix::fs::{Access, access};
@@ -31,6 +34,11 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
     let PluginSettings { rules, are_known } = plugin_settings(options, findings);
     let artifacts = cache(options, findings);
     written_files(options, findings);
+    if let Some(file) = &options.tracing_config_file
+        && let Err(error) = check_tracing_config(file)
+    {
+        findings.problem(Area::Configuration, error.to_string(), "correct what is named");
+    }
     let plugins_dir = plugins_dir(options, findings);
     let compiler = options.plugins.compiler.clone();
     let sources = Sources { plugins_dir: plugins_dir.map(Path::to_owned), artifacts, compiler };

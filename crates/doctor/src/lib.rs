@@ -25,6 +25,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The audit log; `-` is standard output.
     pub audit_log: Option<PathBuf>,
+    /// The TracingConfiguration, if there is one.
+    pub tracing_config_file: Option<PathBuf>,
     /// The options about plugins. Unless a version is given, their features are those of the API server's release.
     pub plugins: PluginHostOptions,
     /// The version that `--emulated-version` gives.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use berth_framework::{
-    Profile,
+    CycleId, Profile,
     run::{Decision, Diagnosis, Findings, NoNode, Rejection},
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, PodUid, Time, serde_with::shared_text};
@@ -37,6 +37,12 @@ pub struct DecisionRecord {
     /// The reason why the pod was not bound to the node afterwards. `None` if it was bound, or may still be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<NotBound>,
+    /// The cycle of the attempt, which is only known to the scheduler that made it.
+    #[serde(skip)]
+    pub cycle: CycleId,
+    /// The id of the attempt's trace, if the host traces it. The host sets this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<str>>,
 }
 
 /// The reason why a pod did not reach the node that was chosen for it.
@@ -159,6 +165,8 @@ pub struct Made<'a> {
     pub at: Time,
     /// The number of the attempt, from 1.
     pub attempt: u32,
+    /// The cycle of the attempt.
+    pub cycle: CycleId,
     /// Whether nodes and scores are kept if the pod has a node. If it has none, everything is kept.
     pub is_whole: bool,
 }
@@ -167,7 +175,7 @@ impl DecisionRecord {
     /// Makes the record of a decision.
     #[must_use]
     pub fn of(decision: &Decision, made: &Made<'_>) -> Self {
-        let Made { pod, profile, table, at, attempt, is_whole } = *made;
+        let Made { pod, profile, table, at, attempt, cycle, is_whole } = *made;
         let Decision { outcome, findings } = decision;
         let sample = findings.sample();
         let feasible = findings.feasible().len();
@@ -187,6 +195,8 @@ impl DecisionRecord {
             best: Vec::new(),
             rejected: Vec::new(),
             not_bound: None,
+            cycle,
+            trace: None,
         };
         match outcome {
             Err(NoNode::Rejected(diagnosis)) => record.rejected = with_reasons(diagnosis, profile, table),
@@ -216,6 +226,7 @@ impl DecisionRecord {
         };
         size_of::<Self>()
             + text
+            + self.trace.as_ref().map_or(0, |trace| trace.len())
             + self.not_bound.as_ref().map_or(0, |it| it.message.len())
             + self.best.iter().map(of_best).sum::<usize>()
             + self.rejected.iter().map(of_rejected).sum::<usize>()

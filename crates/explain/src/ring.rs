@@ -77,6 +77,7 @@ impl DecisionRing {
 
 #[cfg(test)]
 mod tests {
+    use berth_framework::CycleId;
     use berth_model::{PodUid, Time};
 
     use super::*;
@@ -92,6 +93,8 @@ mod tests {
             best: Vec::new(),
             rejected: Vec::new(),
             not_bound: None,
+            cycle: CycleId::default(),
+            trace: None,
         }
     }
 

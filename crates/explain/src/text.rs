@@ -233,6 +233,9 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
             writeln!(out, "\nAttempt {}, {ago} ago, failed: {message}", decision.attempt)?;
         }
     }
+    if let Some(trace) = &decision.trace {
+        writeln!(out, "  Trace {trace}")?;
+    }
     if let Some(not_bound) = &decision.not_bound {
         writeln!(out, "  Then {not_bound}")?;
     }

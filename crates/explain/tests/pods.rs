@@ -242,6 +242,8 @@ fn a_rejection_after_the_choice_of_a_node_is_named() {
             plugin: plugin.map(str::to_owned),
             message: "the group is gone".to_owned(),
         }),
+        cycle: CycleId::default(),
+        trace: Some("4bf92f3577b34da6a3ce929d0e0e4736".into()),
     };
     let web = pod("web").request("cpu", "500m").build();
     let of = |decision| {
@@ -254,7 +256,8 @@ fn a_rejection_after_the_choice_of_a_node_is_named() {
                    the moment";
     assert_eq!(explanation.message, message);
     let text = explanation.text();
-    assert!(text.contains("\n  Then plugin Gang rejected the pod at Permit: the group is gone\n"), "{text}");
+    let then = "\n  Trace 4bf92f3577b34da6a3ce929d0e0e4736\n  Then plugin Gang rejected the pod at Permit: the group is gone\n";
+    assert!(text.contains(then), "{text}");
     let message = "node gpu was chosen for it, but the attempt failed: the group is gone; 2 nodes fit at the moment";
     assert_eq!(of(not_bound(None, None)).message, message);
     let impossible = Explanation::new(
@@ -337,6 +340,8 @@ fn nodes_that_an_extender_left_out_are_its_own() {
             examples: vec!["b".to_owned()],
         }],
         not_bound: None,
+        cycle: CycleId::default(),
+        trace: None,
     };
     let text = Explanation::new(subject(), Some((placed, 0)), None).text();
     assert!(text.contains("2 refused by an HTTP extender (b, ...)"), "{text}");

@@ -30,6 +30,7 @@ pub mod run;
 pub mod scheduling_time;
 pub mod status;
 mod time_report;
+pub mod trace;
 pub mod unlisted;
 
 pub use clock::Clock;
@@ -54,4 +55,5 @@ pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, SearchLength, SpentSearches, TimeBounds};
 pub use status::{Code, Status};
 pub use time_report::{Share, TimeReport};
+pub use trace::{TraceSampling, TracedCall, TracedSpan};
 pub use unlisted::{UnlistedKind, UnlistedKinds};

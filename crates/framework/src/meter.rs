@@ -3,6 +3,9 @@
 //! A profile whose meter has no clock counts calls and times nothing. A meter with a clock times each run of an
 //! extension point, and in one of ten attempts each plugin as well. The number of the cycle decides which attempts
 //! these are, so that a pod's binding is timed if its cycle was. Single nodes are never timed.
+//!
+//! A meter that traces attempts ([`Meter::with_traces`]) records the beginning and the end of each run and of each call
+//! in these attempts as well.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,6 +15,7 @@ use crate::{
     plugin::{PluginIdx, Point},
     points::CycleId,
     status::{Code, Status},
+    trace::{TraceSampling, TracedCall, TracedSpan, mix},
 };
 
 /// The number of measurements that are kept until the host takes them. Further measurements are dropped, as in
@@ -52,6 +56,10 @@ pub struct Measured {
     pub points: Vec<PointTime>,
     /// Calls of plugins, in the attempts whose plugins were timed.
     pub plugins: Vec<PluginTime>,
+    /// The spans of traced attempts.
+    pub spans: Vec<TracedSpan>,
+    /// The number of spans that were dropped because too many were kept.
+    pub n_lost_spans: usize,
     calls: PerPoint<Vec<u64>>,
 }
 
@@ -63,10 +71,20 @@ impl Measured {
         self.calls[point].get(plugin.index()).copied().unwrap_or(0)
     }
 
+    fn record(&mut self, span: TracedSpan) {
+        if self.spans.len() < MAX_KEPT {
+            self.spans.push(span);
+        } else {
+            self.n_lost_spans += 1;
+        }
+    }
+
     /// Forgets everything, and keeps the buffers.
     pub fn clear(&mut self) {
         self.points.clear();
         self.plugins.clear();
+        self.spans.clear();
+        self.n_lost_spans = 0;
         self.calls.iter_mut().flatten().for_each(|calls| *calls = 0);
     }
 }
@@ -85,25 +103,63 @@ struct Timer {
     seed: u64,
     /// One of this many attempts has its plugins timed.
     sampled: u64,
-    /// The time of the last plugin's answer; `None` while plugins are not timed.
+    /// Which attempts are traced.
+    tracing: TraceSampling,
+    /// The time of the last plugin's answer; `None` while plugins are neither timed nor traced.
     lap: Option<Duration>,
+    /// Whether the current attempt has its plugins timed.
+    times_plugins: bool,
+    /// The current run, if its attempt is traced.
+    traced: Option<TracedRun>,
 }
 
-/// The time at which a run of an extension point began; `None` if the meter had no clock.
+/// A run of plugins in a traced attempt.
+#[derive(Clone, Copy, Debug)]
+struct TracedRun {
+    cycle: CycleId,
+    /// See [`TracedCall::within`].
+    start: Option<Duration>,
+}
+
+/// The beginning of a run of an extension point.
 #[derive(Debug)]
-pub struct Start(Option<Duration>);
+pub struct Start {
+    /// The time; `None` if the meter had no clock.
+    at: Option<Duration>,
+    /// The attempt, if it is traced.
+    traced: Option<CycleId>,
+}
+
+impl Start {
+    const UNMEASURED: Self = Self { at: None, traced: None };
+}
 
 impl Meter {
     /// A meter with this clock. `seed` decides which attempts have their plugins timed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        Self { timer: Some(Timer { clock, seed, sampled: SAMPLED, lap: None }), measured: Measured::default() }
+        Self::sampling(clock, seed, SAMPLED)
     }
 
     /// A meter that times the plugins of every attempt.
     #[must_use]
     pub fn of_every_attempt(clock: Arc<dyn Clock>) -> Self {
-        Self { timer: Some(Timer { clock, seed: 0, sampled: 1, lap: None }), measured: Measured::default() }
+        Self::sampling(clock, 0, 1)
+    }
+
+    fn sampling(clock: Arc<dyn Clock>, seed: u64, sampled: u64) -> Self {
+        let tracing = TraceSampling::default();
+        let timer = Timer { clock, seed, sampled, tracing, lap: None, times_plugins: false, traced: None };
+        Self { timer: Some(timer), measured: Measured::default() }
+    }
+
+    /// Records the spans of the attempts that `tracing` takes. A meter without a clock records none.
+    #[must_use]
+    pub fn with_traces(mut self, tracing: TraceSampling) -> Self {
+        if let Some(timer) = &mut self.timer {
+            timer.tracing = tracing;
+        }
+        self
     }
 
     /// The current time; `None` without a clock.
@@ -119,38 +175,92 @@ impl Meter {
 
     /// Notes that an extension point begins, in an attempt.
     pub fn start(&mut self, cycle: CycleId) -> Start {
-        let Some(timer) = &mut self.timer else { return Start(None) };
+        let Some(timer) = &mut self.timer else { return Start::UNMEASURED };
         let now = timer.clock.now();
-        timer.lap = mix(timer.seed ^ cycle.0).is_multiple_of(timer.sampled).then_some(now);
-        Start(Some(now))
+        let traced = timer.tracing.takes(cycle);
+        timer.times_plugins = mix(timer.seed ^ cycle.0).is_multiple_of(timer.sampled);
+        timer.traced = traced.then_some(TracedRun { cycle, start: Some(now) });
+        timer.lap = (timer.times_plugins || traced).then_some(now);
+        Start { at: Some(now), traced: traced.then_some(cycle) }
     }
 
     /// Notes that an extension point begins outside of an attempt.
     pub fn start_outside(&mut self) -> Start {
-        let Some(timer) = &self.timer else { return Start(None) };
-        let sample = u64::try_from(timer.clock.now().as_nanos()).unwrap_or(u64::MAX);
-        self.start(CycleId(sample))
+        let Some(timer) = &mut self.timer else { return Start::UNMEASURED };
+        let now = timer.clock.now();
+        let sample = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        timer.times_plugins = mix(timer.seed ^ sample).is_multiple_of(timer.sampled);
+        timer.traced = None;
+        timer.lap = timer.times_plugins.then_some(now);
+        Start { at: Some(now), traced: None }
+    }
+
+    /// Notes that plugins are asked at an extension point that began before, and that ends after more than these calls.
+    pub fn resume(&mut self, cycle: CycleId) {
+        self.start(cycle);
+        if let Some(run) = self.timer.as_mut().and_then(|timer| timer.traced.as_mut()) {
+            run.start = None;
+        }
     }
 
     /// Notes that the extension point is done. It is not timed if the profile's meter was replaced in between, either
     /// by one without a clock or by one with a clock.
     pub fn end(&mut self, start: Start, point: &'static str, code: Code) {
-        let (Some(timer), Start(Some(start))) = (&mut self.timer, start) else { return };
-        timer.lap = None;
+        let Some(end) = self.end_span(&start, point, code) else { return };
+        let Some(began) = start.at else { return };
         if self.measured.points.len() < MAX_KEPT {
-            let duration = timer.clock.now().saturating_sub(start);
-            self.measured.points.push(PointTime { point, code, duration });
+            self.measured.points.push(PointTime { point, code, duration: end.saturating_sub(began) });
         }
+    }
+
+    /// Notes that a step of an attempt begins that is no extension point. Only traces have it.
+    pub fn start_step(&mut self, cycle: CycleId) -> Start {
+        let is_traced = self.timer.as_ref().is_some_and(|timer| timer.tracing.takes(cycle));
+        if is_traced { self.start(cycle) } else { Start::UNMEASURED }
+    }
+
+    /// Notes that the step is done.
+    pub fn end_step(&mut self, start: &Start, name: &'static str, code: Code) {
+        self.end_span(start, name, code);
+    }
+
+    /// Ends what began at `start`. Returns the time; `None` if nothing is measured.
+    fn end_span(&mut self, start: &Start, name: &'static str, code: Code) -> Option<Duration> {
+        let (timer, began) = (self.timer.as_mut()?, start.at?);
+        (timer.lap, timer.traced) = (None, None);
+        let end = timer.clock.now();
+        if let Some(cycle) = start.traced {
+            self.measured.record(TracedSpan { cycle, name, call: None, code, start: began, end });
+        }
+        Some(end)
     }
 
     /// Notes the answer of a plugin. The plugin was called when the plugin before it had answered.
     pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
-        let Some(Timer { clock, lap: Some(lap), .. }) = &mut self.timer else { return };
-        let now = clock.now();
-        let duration = now.saturating_sub(std::mem::replace(lap, now));
-        if self.measured.plugins.len() < MAX_KEPT {
+        let Some((start, end)) = self.trace_answer(plugin, point.as_str(), code) else { return };
+        let times_plugins = self.timer.as_ref().is_some_and(|timer| timer.times_plugins);
+        if times_plugins && self.measured.plugins.len() < MAX_KEPT {
+            let duration = end.saturating_sub(start);
             self.measured.plugins.push(PluginTime { plugin, point: point.as_str(), code, duration });
         }
+    }
+
+    /// Notes the answer of a plugin in a [step](Self::start_step). `name` is the name of the question.
+    pub(crate) fn answered_in_step(&mut self, plugin: PluginIdx, name: &'static str, code: Code) {
+        self.trace_answer(plugin, name, code);
+    }
+
+    /// Records the answer if the attempt is traced. Returns the time of the call; `None` if it is neither timed nor
+    /// traced.
+    fn trace_answer(&mut self, plugin: PluginIdx, name: &'static str, code: Code) -> Option<(Duration, Duration)> {
+        let Timer { clock, lap: Some(lap), traced, .. } = self.timer.as_mut()? else { return None };
+        let end = clock.now();
+        let start = std::mem::replace(lap, end);
+        if let Some(TracedRun { cycle, start: within }) = *traced {
+            let call = Some(TracedCall { plugin, within });
+            self.measured.record(TracedSpan { cycle, name, call, code, start, end });
+        }
+        Some((start, end))
     }
 
     /// Notes that a plugin was asked about `n` pods or nodes.
@@ -166,14 +276,6 @@ impl Meter {
 /// The code of an answer. `Ok` counts as success.
 pub(crate) fn code_of<T>(answer: &Result<T, Status>) -> Code {
     answer.as_ref().err().map_or(Code::Success, |status| status.code)
-}
-
-/// Spreads neighbouring numbers over all 64 bits (the finalizer of SplitMix64).
-fn mix(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[cfg(test)]
@@ -217,5 +319,57 @@ mod tests {
         let measured = meter.measured_mut();
         assert_eq!(measured.calls(Point::Score, PluginIdx(2)), 5);
         assert_eq!((measured.points.len(), measured.plugins.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_traced_attempt_has_a_span_of_each_run_and_call() {
+        let tracing = TraceSampling::new(0, TraceSampling::ALL);
+        let mut meter = Meter::new(Arc::new(Ticks::default()), 7).with_traces(tracing);
+        let ms = Duration::from_millis;
+        let start = meter.start(CycleId(1));
+        meter.answered(PluginIdx(3), Point::Filter, Code::Skip);
+        meter.end(start, "Filter", Code::Success);
+        let start = meter.start_step(CycleId(1));
+        meter.answered_in_step(PluginIdx(3), "NodeToStatus", Code::Success);
+        meter.end_step(&start, "Diagnose", Code::Success);
+        meter.resume(CycleId(1));
+        meter.answered(PluginIdx(4), Point::Bind, Code::Success);
+        let call = |plugin, within| Some(TracedCall { plugin: PluginIdx(plugin), within });
+        let span = |name, call, code, start, end| TracedSpan {
+            cycle: CycleId(1),
+            name,
+            call,
+            code,
+            start: ms(start),
+            end: ms(end),
+        };
+        let spans = [
+            span("Filter", call(3, Some(ms(0))), Code::Skip, 0, 1),
+            span("Filter", None, Code::Success, 0, 2),
+            span("NodeToStatus", call(3, Some(ms(3))), Code::Success, 3, 4),
+            span("Diagnose", None, Code::Success, 3, 5),
+            span("Bind", call(4, None), Code::Success, 6, 7),
+        ];
+        assert_eq!(meter.measured_mut().spans, spans);
+        assert_eq!(meter.measured_mut().points.len(), 1, "a step is no extension point");
+        assert!(meter.measured_mut().plugins.len() < 3, "only some attempts have their plugins timed");
+        meter.measured_mut().clear();
+        let start = meter.start_outside();
+        meter.answered(PluginIdx(3), Point::PreEnqueue, Code::Success);
+        meter.end(start, "PreEnqueue", Code::Success);
+        assert!(meter.measured_mut().spans.is_empty());
+    }
+
+    #[test]
+    fn nothing_is_recorded_of_an_attempt_that_is_not_traced() {
+        let mut meter = Meter::of_every_attempt(Arc::new(Ticks::default()));
+        let start = meter.start_step(CycleId(1));
+        meter.answered_in_step(PluginIdx(3), "NodeToStatus", Code::Success);
+        meter.end_step(&start, "Diagnose", Code::Success);
+        let start = meter.start(CycleId(1));
+        meter.answered(PluginIdx(3), Point::Filter, Code::Success);
+        meter.end(start, "Filter", Code::Success);
+        assert!(meter.measured_mut().spans.is_empty());
+        assert_eq!(meter.measured_mut().plugins.len(), 1);
     }
 }

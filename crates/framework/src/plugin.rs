@@ -50,7 +50,7 @@ macro_rules! declare {
         $($(#[$doc:meta])* $name:ident $accessor:ident $($text:literal)?;)*
     ) => {
         $(#[$kind_doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum $kind {
             $($(#[$doc])* $name,)*
         }

@@ -233,6 +233,7 @@ pub const FLAGS: &[Flag] = &[
     flag("artifact-cache", Text, Used),
     flag("plugin-state", Text, Used),
     flag("audit-log", Text, Used),
+    flag("tracing-config-file", Text, Used),
     flag("metrics-address", Text, Used),
     flag("admin-socket", Text, Used),
     flag("kept-decisions-mib", Number, Used),
@@ -240,7 +241,7 @@ pub const FLAGS: &[Flag] = &[
 
 const ABOUT: &str = "Berth in kube-scheduler's place: takes kube-scheduler 1.36's flags, with their meaning. Flags that have none here are accepted \
 with a warning; what would change decisions and is not built is refused. --plugins-dir, --plugin-config, --artifact-cache, \
---plugin-state, --audit-log, --metrics-address, --admin-socket and --kept-decisions-mib are those of `berth run`.";
+--plugin-state, --audit-log, --tracing-config-file, --metrics-address, --admin-socket and --kept-decisions-mib are those of `berth run`.";
 
 /// The flags that were given.
 #[derive(Clone, Debug)]

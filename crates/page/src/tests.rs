@@ -142,6 +142,8 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
     let best = vec![RankedNode { node: shared(), total: Some(44), scores: vec![score] }];
     let decision = DecisionRecord {
         not_bound: None,
+        cycle: Default::default(),
+        trace: Some(own().into()),
         uid: own().into(),
         at: Time(1),
         attempt: 1,

@@ -14,7 +14,7 @@ use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, WriteError,
     Writer,
 };
-use berth_framework::{CycleId, ExtenderError, ExtenderIdx};
+use berth_framework::{CycleId, ExtenderError, ExtenderIdx, Point};
 use berth_scheduler::{
     Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError, StatusChange,
 };
@@ -30,10 +30,13 @@ use tokio::{
     task::JoinError,
     time::Instant,
 };
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, field::display, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
-use crate::extenders::HttpExtenders;
+use crate::{
+    extenders::HttpExtenders,
+    traces::{ApiRequest, Traces},
+};
 
 /// The plugin whose effects bind volumes, and whose pods wait for these effects.
 const VOLUME_BINDING: &str = "VolumeBinding";
@@ -57,6 +60,8 @@ pub(crate) struct Executor {
     pub sinks: Sinks,
     /// The extenders of the current configuration.
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
+    /// The traces of attempts, which have a span for each request.
+    pub traces: Traces,
     /// The counters for status patches and bindings, if they are counted.
     pub api_calls: Option<ApiCallMetrics>,
 }
@@ -85,8 +90,11 @@ impl Executor {
     async fn carry_out(&self, PodRequest { pod, request, .. }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {
-                debug!(target: V3, pod = &*pod.name, namespace = &*pod.namespace, node = &*node, "Attempting to bind pod to node");
+                let trace = self.traces.trace_of(cycle).map(display);
+                debug!(target: V3, pod = &*pod.name, namespace = &*pod.namespace, node = &*node, trace, "Attempting to bind pod to node");
+                let span = self.traces.begin_request(Some(cycle), Some(Point::Bind), about(&pod, "POST", "binding"));
                 let result = self.counted(ApiCall::PodBinding, self.writer.bind(&target(&pod), &node)).await;
+                span.end(&result);
                 match &result {
                     Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node = &*node, "bound"),
                     Err(error) if is_gone(error) => {
@@ -108,10 +116,11 @@ impl Executor {
                 Box::pin(self.bind_by_extender(pod, cycle, &node, extender)).await;
             }
             Request::PatchStatus(change) => {
+                let span = self.traces.begin_request(change.cycle, None, about(&pod, "PATCH", "status"));
                 let (target, patch) = (target(&pod), status_patch(change));
-                if let Err(error) =
-                    self.counted(ApiCall::PodStatusPatch, self.writer.patch_status(&target, &patch)).await
-                {
+                let result = self.counted(ApiCall::PodStatusPatch, self.writer.patch_status(&target, &patch)).await;
+                span.end(&result);
+                if let Err(error) = result {
                     if is_gone(&error) {
                         debug!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod is gone; its status was not written");
                     } else {
@@ -134,10 +143,12 @@ impl Executor {
 
     async fn bind_by_extender(&self, pod: PodRef, cycle: CycleId, node: &str, extender: ExtenderIdx) {
         let extenders = self.extenders.borrow().clone();
+        let span = self.traces.begin_request(Some(cycle), Some(Point::Bind), about(&pod, "POST", "binding"));
         let result = match extenders {
             Some(extenders) => extenders.bind(extender, &pod, node).await,
             None => Err(ExtenderError::new("no extenders are configured")),
         };
+        span.end(&result);
         match &result {
             Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound by an extender"),
             Err(error) => {
@@ -163,8 +174,8 @@ impl Executor {
 
     async fn plugin_effects(&self, pod: &PodRef, effects: PluginEffects) -> Result<(), RequestError> {
         // The effects are counted until all are carried out.
-        let PluginEffects { cycle, scheduler_name, plugin, binary, effects, held: _held } = effects;
-        let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin, binary, cycle };
+        let PluginEffects { cycle, point, scheduler_name, plugin, binary, effects, held: _held } = effects;
+        let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin, binary, cycle, point };
         let result = self.effects(&cause, effects).await;
         if let Err(error) = &result {
             warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error = error.to_string(), "effect failed");
@@ -185,8 +196,10 @@ impl Executor {
                 let refused = notices::Notice::EffectRefused { effect: effect.as_str(), pod, count, message };
                 self.sinks.tell(&plugin, By::Plugin, refused);
             }
-            Notice::Attempted { pod, outcome } => attempts::tell(&pod, outcome),
-            Notice::SlowSearch { pod, total, steps } => attempts::tell_slow_search(&pod, total, &steps),
+            Notice::Attempted { cycle, pod, outcome } => attempts::tell(&pod, self.traces.trace_of(cycle), outcome),
+            Notice::SlowSearch { cycle, pod, total, steps } => {
+                attempts::tell_slow_search(&pod, self.traces.trace_of(cycle), total, &steps);
+            }
             Notice::Log { level, plugin, place, message } => {
                 let plugin = (!plugin.is_empty()).then_some(&*plugin);
                 let _alike = log_rate::lines_of(place);
@@ -236,6 +249,12 @@ fn pass_on_panic<T>(ended: Result<T, JoinError>) -> T {
         Ok(value) => value,
         Err(error) => berth_cluster::end_as(error),
     }
+}
+
+/// A request for a subresource of the pod.
+fn about<'a>(pod: &'a PodRef, method: &'static str, subresource: &'a str) -> ApiRequest<'a> {
+    let (namespace, name) = (&*pod.namespace, &*pod.name);
+    ApiRequest { method, resource: "pods", subresource: Some(subresource), namespace, name }
 }
 
 fn target(pod: &PodRef) -> berth_cluster::PodRef {

@@ -28,9 +28,11 @@ mod scheduling;
 mod score_lines;
 mod session;
 mod tasks;
+mod traces;
 mod watching;
 
 pub use options::{KEPT_DECISIONS_MIB, Options};
 pub use placement_reason::PlacementReason;
 pub use plan::{Draft, Plan};
 pub use session::{Session, settings};
+pub use traces::check_tracing_config;

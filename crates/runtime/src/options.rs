@@ -21,6 +21,8 @@ pub struct Options {
     pub plugins: PluginHostOptions,
     /// `--audit-log`; `-` is standard output.
     pub audit_log: Option<PathBuf>,
+    /// `--tracing-config-file`: a TracingConfiguration.
+    pub tracing_config_file: Option<PathBuf>,
     /// `--metrics-address`: probes and metrics over plain HTTP.
     pub metrics_address: Option<SocketAddr>,
     /// The metrics and labels that are shown.

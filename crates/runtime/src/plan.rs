@@ -16,6 +16,7 @@ use crate::{
     configuration::{self, ConfigurationSource},
     front::Front,
     options::Options,
+    traces::TraceSettings,
 };
 
 /// The plugins of a session and the source of its configuration.
@@ -24,6 +25,7 @@ pub struct Draft {
     source: ConfigurationSource,
     plugins: Plugins,
     front: Front,
+    traces: Option<TraceSettings>,
     faults: mpsc::UnboundedReceiver<FaultReport>,
 }
 
@@ -34,6 +36,8 @@ pub struct Plan {
     pub(crate) source: ConfigurationSource,
     pub(crate) plugins: Plugins,
     pub(crate) front: Front,
+    /// The collector of traces, if there is one.
+    pub(crate) traces: Option<TraceSettings>,
     /// One report for each instance that was lost to a fault.
     pub(crate) faults: mpsc::UnboundedReceiver<FaultReport>,
 }
@@ -42,9 +46,10 @@ impl Draft {
     /// Serves the probes and loads the built-ins. `overrides` are later applied to the configuration.
     ///
     /// # Errors
-    /// The error says what is wrong with an address or the plugins directory. The files in that directory cause no
-    /// error.
+    /// The error says what is wrong with an address, the tracing configuration or the plugins directory. The files in
+    /// that directory cause no error.
     pub async fn new(scheduling: &Options, overrides: Overrides) -> Result<Self> {
+        let traces = scheduling.tracing_config_file.as_deref().map(TraceSettings::read).transpose()?;
         let front = Front::listen(scheduling).await?;
         let scheduling = scheduling.clone();
         let loading = move || {
@@ -53,7 +58,7 @@ impl Draft {
             let sink = FaultSink::new(move |report| drop(fault.send(report)));
             let plugins = Plugins::load(&scheduling.plugins, sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
-            Ok(Self { source, plugins, front, faults })
+            Ok(Self { source, plugins, front, traces, faults })
         };
         spawn_blocking(loading).await.context("the task that loads the plugins failed")?
     }
@@ -79,7 +84,7 @@ impl Draft {
     /// # Errors
     /// The error says what is wrong with the configuration.
     pub fn plan(self, scheduling: &Options) -> Result<Plan> {
-        let Self { source, mut plugins, front, faults } = self;
+        let Self { source, mut plugins, front, traces, faults } = self;
         front.metrics.decides_as(&scheduling.gates);
         front.metrics.show_by(scheduling.metrics.clone());
         plugins.inventory.decide_as(scheduling.gates.features());
@@ -90,7 +95,7 @@ impl Draft {
         }
         let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
         info!(scheduler_names = names.join(", "), "configuration loaded");
-        Ok(Plan { settings, source, plugins, front, faults })
+        Ok(Plan { settings, source, plugins, front, traces, faults })
     }
 }
 

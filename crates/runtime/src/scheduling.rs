@@ -29,7 +29,7 @@ use self::sources::{Input, NoInput, Turn};
 pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
     explain::Decisions, placement_reason::PlacementReason, placement_reason::placement_reasons,
-    score_lines::ScoreLines, tasks::EndedEarly, tasks::panic_if_asked, watching::WatchRequest,
+    score_lines::ScoreLines, tasks::EndedEarly, tasks::panic_if_asked, traces::Traces, watching::WatchRequest,
 };
 
 /// The capacity for actions: the bindings, patches and events of some hundred pods.
@@ -61,6 +61,8 @@ pub(crate) struct Parts {
     pub decisions: Decisions,
     /// The log lines about scores.
     pub score_lines: ScoreLines,
+    /// The way of traced attempts to the collector.
+    pub traces: Traces,
     /// The time that swaps took since the last cycle. The next cycle was delayed by this time.
     pub pause: Duration,
     /// The channel for requests to watch further kinds, because of later plugins or other profiles.
@@ -118,6 +120,14 @@ impl SchedulingThread {
 }
 
 fn run(mut parts: Parts, runtime: &Handle) -> usize {
+    let n_outstanding = turn_until_told(&mut parts, runtime);
+    // The last attempts have spans that nobody has taken yet.
+    observe(&mut parts);
+    n_outstanding
+}
+
+/// Schedules until the process stops. Returns the number of bindings without an answer.
+fn turn_until_told(parts: &mut Parts, runtime: &Handle) -> usize {
     let mut gauges_at = Instant::now();
     let mut stopping = false;
     let mut n_turns = 0_u32;
@@ -127,26 +137,26 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
         let mut turn = Turn::begin(now);
         loop {
             match parts.sources.next(&mut turn) {
-                Ok(input) => take(&mut parts, input, &mut stopping),
+                Ok(input) => take(parts, input, &mut stopping),
                 Err(NoInput::Due) => break,
                 Err(NoInput::Closed) => return parts.scheduler.outstanding(),
             }
         }
-        let worked = parts.outlets.is_empty() && cycle(&mut parts);
+        let worked = parts.outlets.is_empty() && cycle(parts);
         let retired = parts.scheduler.drain_retired();
         if !retired.is_empty() {
             drop(runtime.spawn_blocking(move || drop(retired)));
         }
         for answer in parts.outlets.hand_over(parts.scheduler.drain_actions()) {
-            take_event(&mut parts, answer, &mut stopping);
+            take_event(parts, answer, &mut stopping);
         }
         n_turns = n_turns.wrapping_add(1);
         if n_turns.is_multiple_of(OBSERVED_TURNS) {
-            observe(&mut parts);
+            observe(parts);
         }
         if gauges_at.elapsed() >= GAUGES_EVERY {
-            observe(&mut parts);
-            publish(&parts);
+            observe(parts);
+            publish(parts);
             gauges_at = Instant::now();
         }
         if stopping && parts.outlets.is_empty() && parts.scheduler.outstanding() == 0 {
@@ -155,9 +165,9 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
         if worked {
             continue;
         }
-        let idle = idle(&parts);
+        let idle = idle(parts);
         match parts.sources.wait(runtime, idle, parts.outlets.room()) {
-            Ok(input) => take(&mut parts, input, &mut stopping),
+            Ok(input) => take(parts, input, &mut stopping),
             Err(NoInput::Due) => {}
             Err(NoInput::Closed) => return parts.scheduler.outstanding(),
         }
@@ -234,7 +244,10 @@ fn keep_decisions(parts: &mut Parts) {
     let mut decisions = parts.scheduler.drain_decisions().peekable();
     if decisions.peek().is_some() {
         let mut ring = parts.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        decisions.for_each(|decision| ring.push(decision));
+        for mut decision in decisions {
+            decision.trace = parts.traces.trace_of(decision.cycle).map(|trace| trace.to_string().into());
+            ring.push(decision);
+        }
     }
 }
 
@@ -259,11 +272,14 @@ fn publish(parts: &Parts) {
 
 /// Records the measurements since the last call.
 fn observe(parts: &mut Parts) {
-    let metrics = &parts.metrics.scheduler;
+    let (metrics, traces) = (&parts.metrics.scheduler, &parts.traces);
     for observation in parts.scheduler.drain_observations() {
         metrics.observe(&observation, &parts.scheduler.cache().table().symbols);
     }
-    parts.scheduler.drain_measured(|profile, measured| metrics.measured(profile, measured));
+    parts.scheduler.drain_measured(|profile, measured| {
+        metrics.measured(profile, measured);
+        traces.measured(profile, measured);
+    });
 }
 
 #[cfg(test)]

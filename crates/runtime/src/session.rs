@@ -55,6 +55,7 @@ use crate::{
     scheduling::{ACTIONS_BOUND, Outlets, Parts, SchedulingThread, Sources},
     score_lines::ScoreLines,
     tasks::{EndedEarly, Tasks},
+    traces::Traces,
     watching::{Begin, EVENTS_BOUND, WatchPlan},
 };
 
@@ -82,6 +83,7 @@ pub struct Session {
     election: Election,
     metrics: Arc<Metrics>,
     audit: AuditLog,
+    traces: Traces,
     tasks: Tasks,
     /// The address of the page on loopback.
     page: Option<SocketAddr>,
@@ -127,6 +129,7 @@ impl Outside {
         &self,
         events: &mpsc::Sender<Event>,
         extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
+        traces: &Traces,
         scheduling: &Options,
     ) -> Executor {
         Executor {
@@ -136,6 +139,7 @@ impl Outside {
             events: events.clone(),
             sinks: self.sinks.clone(),
             extenders,
+            traces: traces.clone(),
             api_calls: scheduling.gates.is_on("SchedulerAsyncAPICalls").then(|| self.sinks.metrics.count_api_calls()),
         }
     }
@@ -179,7 +183,7 @@ impl Session {
         scheduling: &Options,
         reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     ) -> Result<Self> {
-        let Plan { mut settings, source, mut plugins, front, faults } = plan;
+        let Plan { mut settings, source, mut plugins, front, traces, faults } = plan;
         let Front { metrics, health, mut tasks, door } = front;
         settings.ignore_managed_resources();
         let running = RunningConfiguration::new(settings.clone());
@@ -187,6 +191,7 @@ impl Session {
         let outside = Outside::new(connection, &settings, audit, metrics);
         let Outside { client, recorder, sinks, .. } = &outside;
         let metrics = &sinks.metrics;
+        let traces = Traces::start(traces, metrics.traces.clone(), &outside.hostname, &mut tasks)?;
         let (follower, follow) = Follower::start().context("cannot start the thread that follows the scheduler")?;
         let resources = resources::routes(&health, follower.clone());
         let decisions = Decisions::new(Mutex::new(DecisionRing::new(kept_bytes(scheduling))));
@@ -219,7 +224,7 @@ impl Session {
         let (election, turn) = Election::start(client, &settings, &scheduling.gates, &outside.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
-        let executor = outside.executor(&events, current_extenders, scheduling);
+        let executor = outside.executor(&events, current_extenders, &traces, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(
             plugins.inventory.settle_pod_json(),
@@ -246,15 +251,17 @@ impl Session {
         let thread = SchedulingThread::spawn(Parts {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
                 .with_time(plugins.engine.time().clone())
-                .with_objects(outside.objects.clone()),
+                .with_objects(outside.objects.clone())
+                .with_traces(traces.sampling()),
             sources: Sources { events: incoming, faults, follow },
-            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone()),
+            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone(), traces.clone()),
             metrics: Arc::clone(metrics),
             health: health.clone(),
             plugins: plugins.engine.clone(),
             reasons,
             decisions,
             score_lines: ScoreLines::default(),
+            traces: traces.clone(),
             pause: Duration::ZERO,
             watch_requests,
         })?;
@@ -265,7 +272,7 @@ impl Session {
         tasks.spawn("the watch of the cluster", watching);
         outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
         let Outside { recorder, sinks: Sinks { metrics, audit, .. }, .. } = outside;
-        Ok(Self { events, thread, recorder, health, election, metrics, audit, tasks, page })
+        Ok(Self { events, thread, recorder, health, election, metrics, audit, traces, tasks, page })
     }
 
     /// The address of the page on loopback, if it is served there.
@@ -342,7 +349,12 @@ impl Session {
             None => warn!("stopping although bindings may be in progress"),
         }
         // The next leader does not wait for the events.
-        tokio::join!(self.election.release(), write_events(&self.recorder), self.audit.flush(LAST_WORDS));
+        tokio::join!(
+            self.election.release(),
+            write_events(&self.recorder),
+            self.audit.flush(LAST_WORDS),
+            self.traces.flush(LAST_WORDS)
+        );
     }
 }
 

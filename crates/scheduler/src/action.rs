@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, panic::Location, sync::Arc, time::Duration};
 
-use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion, TimeReport};
+use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion, Point, TimeReport};
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, api, serde_with::shared_text};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,8 @@ pub enum Action {
     Supervise(Supervision),
     /// A notice for people. It needs no answer.
     Notice(Notice),
+    /// A traced attempt is over.
+    Traced(Box<TracedAttempt>),
 }
 
 /// The names by which API calls refer to a pod. Cloning is cheap.
@@ -93,6 +95,8 @@ pub enum Request {
 /// A change of a pod's `status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusChange {
+    /// The attempt that the change is part of, if it is part of one.
+    pub cycle: Option<CycleId>,
     /// The conditions as the scheduler knows them.
     pub old_conditions: Vec<api::Condition>,
     /// The condition to set. If it has no `last_transition_time`, the host uses the current time.
@@ -108,6 +112,8 @@ pub struct StatusChange {
 pub struct PluginEffects {
     /// The attempt in which the plugin answered.
     pub cycle: CycleId,
+    /// The extension point at which the plugin answered.
+    pub point: Point,
     /// The profile's `schedulerName`.
     pub scheduler_name: String,
     /// The plugin's name.
@@ -213,6 +219,8 @@ pub enum Notice {
     },
     /// An attempt ended.
     Attempted {
+        /// The attempt.
+        cycle: CycleId,
         /// The pod.
         pod: PodRef,
         /// The outcome of the attempt.
@@ -221,6 +229,8 @@ pub enum Notice {
     /// The search for a node took longer than 100 ms (kube-scheduler's `schedulePod` in `pkg/scheduler/schedule_one.go`
     /// traces this as well).
     SlowSearch {
+        /// The attempt.
+        cycle: CycleId,
         /// The pod.
         pod: PodRef,
         /// The time from the beginning to the choice of the node.
@@ -269,6 +279,39 @@ pub enum AttemptOutcome {
         /// Whether a plugin faulted. [`Supervision::Faulted`] reports the fault as well.
         is_fault: bool,
     },
+}
+
+/// A traced attempt that is over. The meters of the profiles have recorded its steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedAttempt {
+    /// The attempt.
+    pub cycle: CycleId,
+    /// The pod.
+    pub pod: PodRef,
+    /// The `schedulerName` of the pod's profile.
+    #[serde(with = "shared_text")]
+    pub scheduler_name: Arc<str>,
+    /// The number of the pod's attempt, from 1.
+    pub number: u32,
+    /// `metadata.name` of the node that was chosen; `None` if none was.
+    pub node: Option<String>,
+    /// The outcome; `None` if the pod was deleted, or bound by another scheduler.
+    pub outcome: Option<AttemptOutcome>,
+    /// The evictions that the attempt asked for.
+    pub preemption: Option<TracedPreemption>,
+    /// The beginning, by the scheduler's clock.
+    pub start: Duration,
+    /// The end, by the scheduler's clock.
+    pub end: Duration,
+}
+
+/// The evictions that an attempt asked for, so that its pod may fit later.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedPreemption {
+    /// `metadata.name` of the node to which the pod is nominated, if it is.
+    pub node: Option<String>,
+    /// The victims, as `namespace/name`.
+    pub victims: Vec<String>,
 }
 
 /// An event of `events.k8s.io/v1`. The note may be longer than the API allows.

@@ -22,12 +22,11 @@ mod told_waits;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point};
+use berth_framework::{Code, CycleId, Effect, ExtenderIdx, PluginIdx, Point};
 use berth_model::{ChangedKeys, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
 
-pub use self::follow::{BindingStage, PodBinding};
 use self::{
     announcements::Announcements,
     binding::{Binding, PodAttempt, Stage, Step},
@@ -35,6 +34,10 @@ use self::{
     peers::Peers,
     questions::Question,
     ready::ReadyPods,
+};
+pub use self::{
+    asking::PERMIT_WAIT,
+    follow::{BindingStage, PodBinding},
 };
 pub(crate) use self::{
     binding::{Choice, Input},
@@ -112,7 +115,10 @@ impl SentByProfile {
 impl Bindings {
     /// Assumes the pod on its node and takes it as far as possible without waiting.
     pub(crate) fn begin(&mut self, record: QueuedPod, choice: Choice, context: &mut Context) {
+        let scheduler_name = record.pod.scheduler_name;
+        let step = context.start_step(scheduler_name, choice.cycle);
         if let Some(binding) = Binding::new(record, choice, context) {
+            context.end_step(scheduler_name, step, "Assume", Code::Success);
             self.take_step(binding, context, Binding::reserve_and_permit);
             self.go_on(context);
         }
@@ -248,12 +254,11 @@ impl Bindings {
     pub(crate) fn carry_out(
         &mut self,
         pod: &Arc<Pod>,
-        cycle: CycleId,
         effects: Vec<(PluginIdx, Effect)>,
         context: &mut Context,
     ) -> Vec<(PluginIdx, Vec<Effect>)> {
         let mut peers = Peers { stepping: None, bindings: &self.waiting, inbox: &mut self.inbox };
-        let for_host = effects::carry_out_each(context, &mut peers, pod, cycle, effects).for_host;
+        let for_host = effects::carry_out_each(context, &mut peers, pod, effects).for_host;
         self.go_on(context);
         for_host
     }

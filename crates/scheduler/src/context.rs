@@ -14,7 +14,10 @@ use berth_lifecycle::Isolation;
 use berth_model::{ClusterTable, Pod, Sym, Symbols, Time};
 use berth_queue::{ObjectEvent, Policy, Queue, QueuedPod};
 
-pub(crate) use self::{plugins::PodPlugins, reports::PodEvent};
+pub(crate) use self::{
+    plugins::PodPlugins,
+    reports::{EndingCycle, PodEvent},
+};
 use crate::{
     action::{Action, Supervision},
     outbox::Outbox,
@@ -29,6 +32,9 @@ use crate::{
 
 /// The reason, in metrics, for trying pods again after their plugin was replaced.
 pub(crate) const PLUGIN_REPLACED: &str = "PluginReplaced";
+
+/// The step of an attempt in which the plugins' replicas are brought up to date.
+pub(crate) const SYNC: &str = "Sync";
 
 /// The milliseconds after which a pod that waits for plugins to have time gets an event.
 const TELL_AFTER: u64 = 1000;

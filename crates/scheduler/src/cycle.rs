@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_explain::{DecisionRecord, Made};
 use berth_framework::{
-    Call, CycleId, Effect, EquivalenceCache, PluginIdx, SearchLength, Status,
+    Call, Code, CycleId, Effect, EquivalenceCache, PluginIdx, Point, SearchLength, Status,
     run::{self, Attempt, ClassAnswers, Decision, Diagnosis, Findings, NoNode, NodeSearch, NominatedPods, Refusal},
 };
 use berth_model::{ClusterTable, Pod};
@@ -16,7 +16,7 @@ use self::batching::{Batching, CycleView};
 use crate::{
     action::{Action, Level, Notice, PodRequest, Request},
     bindings::{Bindings, Choice, Origin},
-    context::{Context, NextPod, PodEvent, PodPlugins},
+    context::{Context, EndingCycle, NextPod, PodEvent, PodPlugins, SYNC},
     failure::{AttemptFailure, FailureCause, Nomination},
     metrics::{BatchMetrics, Observation},
     settings::Settings,
@@ -77,13 +77,18 @@ impl Cycle {
         let cycle = CycleId(self.n_cycles);
         let start = context.begin_search();
         let started = start.at;
-        if let Err(failure) = catch_up(&pod, context) {
+        let sync = context.start_step(pod.scheduler_name, cycle);
+        let caught_up = catch_up(&pod, context);
+        let code = if caught_up.is_ok() { Code::Success } else { Code::Error };
+        context.end_step(pod.scheduler_name, sync, SYNC, code);
+        if let Err(failure) = caught_up {
             context.end_cycle(pod.scheduler_name, cycle);
-            return context.fail_attempt(record, started, &failure);
+            let ending = EndingCycle { cycle, started, number: attempt, node: None };
+            return context.fail_attempt(record, ending, &failure);
         }
         let search = CycleSearch { cycle, length: search };
         let mut decision = self.decide(&pod, search, settings, context);
-        tell_if_slow(&pod, started, &decision.findings, context);
+        tell_if_slow(&pod, cycle, started, &decision.findings, context);
         let Decision { outcome, findings } = &mut decision;
         if let Err(NoNode::Rejected(diagnosis)) = outcome {
             post_filter(&pod, search, findings, diagnosis, context);
@@ -125,8 +130,9 @@ impl Cycle {
         if is_whole {
             self.recorded_at = now;
         }
+        let cycle = CycleId(self.n_cycles);
         context.record_decision(pod, |profile, table, at| {
-            DecisionRecord::of(decision, &Made { pod, profile, table, at, attempt, is_whole })
+            DecisionRecord::of(decision, &Made { pod, profile, table, at, attempt, cycle, is_whole })
         });
     }
 
@@ -203,7 +209,9 @@ impl Cycle {
         match &decision.outcome {
             Ok(node) => {
                 let started = outbox.instant();
+                let step = profile.meter().start_step(cycle);
                 self.batching.placed(profile, pod, signature, *node, &decision.findings, view);
+                profile.meter().end_step(&step, "StoreResults", Code::Success);
                 outbox.observe_since(started, |duration| Observation::ResultsStored { scheduler_name, duration });
             }
             Err(_) => self.batching.failed(profile),
@@ -212,7 +220,7 @@ impl Cycle {
     }
 }
 
-fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, context: &mut Context) {
+fn tell_if_slow(pod: &Arc<Pod>, cycle: CycleId, started: Option<Duration>, findings: &Findings, context: &mut Context) {
     let (Some(started), Some(now)) = (started, context.instant()) else { return };
     let total = now.saturating_sub(started);
     if total <= SLOW_SEARCH {
@@ -224,7 +232,7 @@ fn tell_if_slow(pod: &Arc<Pod>, started: Option<Duration>, findings: &Findings, 
         steps.push(("Prioritizing done".into(), now.saturating_sub(filtered)));
     }
     let pod = context.pod_ref(pod);
-    context.notice(Notice::SlowSearch { pod, total, steps });
+    context.notice(Notice::SlowSearch { cycle, pod, total, steps });
 }
 
 /// The cycle of a search for a node, and the length that the search may have.
@@ -261,7 +269,8 @@ impl FailedSearch<'_> {
         };
         context.observe_since(started, |duration| Observation::Algorithm { duration });
         context.end_cycle(record.pod.scheduler_name, cycle);
-        context.fail_attempt(record, started, &failure);
+        let ending = EndingCycle { cycle, started, number: record.attempts, node: None };
+        context.fail_attempt(record, ending, &failure);
         // The nomination must be written before the victims are evicted.
         for request in requests {
             context.act(Action::Pod(request));
@@ -338,10 +347,10 @@ fn follow_post_filter(
     context: &mut Context,
 ) -> Vec<PodRequest> {
     let mut requests = Vec::new();
-    for (plugin, effects) in bindings.carry_out(pod, cycle, effects, context) {
+    for (plugin, effects) in bindings.carry_out(pod, effects, context) {
         let name = context.plugin_name(pod.scheduler_name, plugin);
         let evicts = context.begin_evictions(&pod.uid, cycle, &name, &effects);
-        let effects = Origin { pod, cycle, plugin }.request(context, effects);
+        let effects = Origin { pod, cycle, point: Point::PostFilter, plugin }.request(context, effects);
         let request = if evicts { Request::AwaitedEffects(effects) } else { Request::Effects(effects) };
         requests.push(context.pod_request(pod, request));
     }

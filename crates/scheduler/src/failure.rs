@@ -1,17 +1,17 @@
 //! Failed attempts: the pod returns to the queue, and its status and an event give the reason.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc};
 
 use berth_framework::{
-    Status,
+    CycleId, Effect, Status,
     run::{Diagnosis, PluginBits},
 };
 use berth_model::{Pod, Sym, api};
 use berth_queue::{QueuedPod, RejectedBy};
 
 use crate::{
-    action::{AttemptOutcome, Level, Notice},
-    context::{Context, PodEvent},
+    action::{AttemptOutcome, Level, Notice, TracedPreemption},
+    context::{Context, EndingCycle, PodEvent},
     metrics::AttemptResult,
     profiles::EXTENDER,
     unasked_gates::Untold,
@@ -86,17 +86,19 @@ impl AttemptFailure<'static> {
 }
 
 impl Context {
-    /// Returns the pod to the queue, unless it is gone, and reports the failure of the attempt that began at `started`.
-    pub(crate) fn fail_attempt(&mut self, record: QueuedPod, started: Option<Duration>, failure: &AttemptFailure<'_>) {
+    /// Returns the pod to the queue, unless it is gone, and reports the failure of the attempt.
+    pub(crate) fn fail_attempt(&mut self, record: QueuedPod, ending: EndingCycle, failure: &AttemptFailure<'_>) {
         let pod = Arc::clone(&record.pod);
         let is_rejected = failure.cause.is_rejection();
         self.count_attempt(
             pod.scheduler_name,
             if is_rejected { AttemptResult::Unschedulable } else { AttemptResult::Error },
-            started,
+            ending.started,
         );
+        let end = self.traced_instant(ending.cycle);
         let Some(newest) = self.pending_pod(&pod.uid).map(|pending| Arc::clone(&pending.pod)) else {
             // The pod was deleted, or bound by another scheduler, during the attempt.
+            self.trace_end(ending, end, &pod, None, None);
             return self.queue_mut().done(&pod.uid);
         };
         self.requeue(record, &newest, &failure.cause);
@@ -106,18 +108,40 @@ impl Context {
             None => self.queue_mut().nominator_mut().set(&newest, newest.nominated_node_name),
         }
         let message = failure.cause.message();
-        let outcome = match &failure.cause {
-            FailureCause::EmptyCluster => AttemptOutcome::EmptyCluster,
-            FailureCause::Rejected(_) => AttemptOutcome::Unschedulable { message: message.clone() },
-            FailureCause::Unable(_) => {
-                let profile = self.profile_mut(pod.scheduler_name);
-                let is_fault = profile.is_some_and(|profile| profile.out_of_service().is_some());
-                AttemptOutcome::Failed { message: message.clone(), is_fault }
-            }
-        };
-        self.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
+        let outcome = self.outcome(pod.scheduler_name, &failure.cause, &message);
+        if end.is_some() {
+            let preemption = self.preemption(failure);
+            self.trace_end(ending, end, &newest, Some(&outcome), preemption);
+        }
+        self.notice(Notice::Attempted { cycle: ending.cycle, pod: self.pod_ref(&newest), outcome });
         self.pod_event(&newest, PodEvent::FAILED_SCHEDULING, message.clone());
-        self.patch_failure(&newest, failure, message);
+        self.patch_failure(&newest, Some(ending.cycle), failure, message);
+    }
+
+    fn outcome(&mut self, scheduler_name: Sym, cause: &FailureCause<'_>, message: &str) -> AttemptOutcome {
+        let message = message.to_owned();
+        match cause {
+            FailureCause::EmptyCluster => AttemptOutcome::EmptyCluster,
+            FailureCause::Rejected(_) => AttemptOutcome::Unschedulable { message },
+            FailureCause::Unable(_) => {
+                let profile = self.profile_mut(scheduler_name);
+                let is_fault = profile.is_some_and(|profile| profile.out_of_service().is_some());
+                AttemptOutcome::Failed { message, is_fault }
+            }
+        }
+    }
+
+    /// The evictions that PostFilter asked for.
+    fn preemption(&self, failure: &AttemptFailure<'_>) -> Option<TracedPreemption> {
+        let FailureCause::Rejected(diagnosis) = &failure.cause else { return None };
+        let mut victims = Vec::new();
+        for (_, effect) in &diagnosis.post_filter.effects {
+            if let Effect::Evict { namespace, name, .. } = effect {
+                victims.push(format!("{namespace}/{name}"));
+            }
+        }
+        let node = failure.nomination.node().filter(|node| !node.is_none()).map(|node| self.text(node).to_owned());
+        (!victims.is_empty()).then_some(TracedPreemption { node, victims })
     }
 
     /// Reports pods that stay out of activeQ although no plugin rejected them. A message that did not change is not
@@ -127,7 +151,7 @@ impl Context {
         for Untold { uid, status, is_failure } in self.take_gate_failures() {
             let Some(pod) = self.pending_pod(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
             let message = status.message();
-            if self.patch_failure(&pod, &AttemptFailure::at_gate(status), message.clone()) {
+            if self.patch_failure(&pod, None, &AttemptFailure::at_gate(status), message.clone()) {
                 if is_first {
                     let name = self.full_name(&pod);
                     if is_failure {
@@ -167,7 +191,13 @@ impl Context {
     }
 
     /// Patches the pod's condition. Returns whether the condition changes.
-    fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure<'_>, message: String) -> bool {
+    fn patch_failure(
+        &mut self,
+        pod: &Pod,
+        cycle: Option<CycleId>,
+        failure: &AttemptFailure<'_>,
+        message: String,
+    ) -> bool {
         let Some(pending) = self.pending_pod(&pod.uid) else {
             debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);
             return false;
@@ -186,7 +216,7 @@ impl Context {
         };
         let is_changed = pending.asked.as_ref().or(old) != Some(&condition);
         let nominated = failure.nomination.node().map(|node| self.text(node).to_owned());
-        self.patch_status(pod, is_changed.then_some(condition), nominated);
+        self.patch_status(pod, cycle, is_changed.then_some(condition), nominated);
         is_changed
     }
 }

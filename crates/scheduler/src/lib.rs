@@ -62,10 +62,10 @@ mod unasked_gates;
 
 pub use action::{
     Action, AttemptOutcome, CodePlace, EventRecord, GrantedEffect, HeldPods, Level, Notice, PluginEffects, PodRef,
-    PodRequest, Request, RequestError, StatusChange, Supervision,
+    PodRequest, Request, RequestError, StatusChange, Supervision, TracedAttempt, TracedPreemption,
 };
 pub use bindings::{
-    BindingStage, PodBinding,
+    BindingStage, PERMIT_WAIT, PodBinding,
     granted::{CyclePod, RefusedEffect},
 };
 pub use change_feed::{ChangeBatch, FollowedPod, PodPlace};

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, panic::Location, sync::Arc, time::Duration, vec::Drain};
 
 use berth_explain::{DecisionRecord, NotBound};
-use berth_framework::Clock;
+use berth_framework::{Clock, TraceSampling};
 use berth_model::{PodUid, Time};
 
 use crate::{
@@ -29,6 +29,8 @@ pub(crate) struct Outbox {
     effect_bytes: EffectBytes,
     /// A clock for steps that are shorter than the unit of [`Time`].
     clock: Option<Arc<dyn Clock>>,
+    /// Which attempts are traced.
+    tracing: TraceSampling,
 }
 
 /// An attempt that chose a node and did not bind the pod.
@@ -92,6 +94,15 @@ impl Outbox {
 
     pub(crate) fn set_clock(&mut self, clock: Arc<dyn Clock>) {
         self.clock = Some(clock);
+    }
+
+    pub(crate) fn set_tracing(&mut self, tracing: TraceSampling) {
+        self.tracing = tracing;
+    }
+
+    /// Which attempts are traced.
+    pub(crate) fn tracing(&self) -> TraceSampling {
+        self.tracing
     }
 
     /// The current time, for something that is to be timed; `None` without a clock.

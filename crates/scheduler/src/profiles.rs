@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{
     Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile, Status,
-    UnlistedKind, UnlistedKinds,
+    TraceSampling, UnlistedKind, UnlistedKinds,
 };
 use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
@@ -20,6 +20,8 @@ pub(crate) struct Profiles {
     by_name: FxHashMap<Sym, usize>,
     /// The clock that times plugins, and the seed of the sampling.
     clock: Option<(Arc<dyn Clock>, u64)>,
+    /// Which attempts are traced.
+    tracing: TraceSampling,
     /// The kinds that no plugin can see.
     unlisted: Arc<UnlistedKinds>,
 }
@@ -28,12 +30,13 @@ impl Profiles {
     fn new(list: Vec<Profile>, symbols: &mut Symbols) -> Self {
         let by_name =
             list.iter().enumerate().map(|(index, profile)| (symbols.intern(&profile.scheduler_name), index)).collect();
-        Self { list, by_name, clock: None, unlisted: Arc::default() }
+        Self { list, by_name, clock: None, tracing: TraceSampling::default(), unlisted: Arc::default() }
     }
 
     /// Replaces all profiles, and returns the old ones. The new profiles are measured in the same way.
     pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
         let before = std::mem::replace(self, Self::new(list, symbols));
+        self.tracing = before.tracing;
         if let Some((clock, seed)) = before.clock {
             self.measure_with(clock, seed);
         }
@@ -80,9 +83,16 @@ impl Profiles {
 
     pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {
         for profile in &mut self.list {
-            profile.set_meter(Meter::new(Arc::clone(&clock), seed));
+            profile.set_meter(Meter::new(Arc::clone(&clock), seed).with_traces(self.tracing));
         }
         self.clock = Some((clock, seed));
+    }
+
+    pub(crate) fn trace_with(&mut self, tracing: TraceSampling) {
+        self.tracing = tracing;
+        if let Some((clock, seed)) = self.clock.clone() {
+            self.measure_with(clock, seed);
+        }
     }
 
     pub(crate) fn drain_measured(&mut self, take: &mut impl FnMut(&Profile, &Measured)) {

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::{Cache, NodeOrder};
 use berth_explain::DecisionRecord;
-use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Decision};
+use berth_framework::{
+    Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, TraceSampling, run::Decision,
+};
 use berth_model::{PodUid, Time};
 use berth_queue::Queue;
 
@@ -83,6 +85,14 @@ impl Scheduler {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
         self.context.measure_with(clock, seed);
+        self
+    }
+
+    /// Traces the attempts that `tracing` takes, if there is a [clock](Self::with_clock). Their steps come with
+    /// [`Self::drain_measured`], and their ends as [`Action::Traced`].
+    #[must_use]
+    pub fn with_traces(mut self, tracing: TraceSampling) -> Self {
+        self.context.trace_with(tracing);
         self
     }
 

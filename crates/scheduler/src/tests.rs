@@ -22,5 +22,6 @@ mod shares;
 mod swap;
 mod time;
 mod timing;
+mod tracing;
 mod unlisted;
 mod waiting;

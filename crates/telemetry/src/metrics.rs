@@ -13,6 +13,7 @@ mod scheduler;
 mod slis;
 #[cfg(test)]
 mod tests;
+mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,6 +29,7 @@ pub use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     informers::InformerMetrics,
     scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
+    traces::{LostSpans, TraceMetrics},
 };
 use self::{
     informers::InformersMetrics,
@@ -58,6 +60,7 @@ pub struct Metrics {
     /// The metrics of kube-scheduler.
     pub scheduler: SchedulerMetrics,
     pub api_calls: ApiCallMetrics,
+    pub traces: TraceMetrics,
     cycle_duration: HistogramVec,
     swap_pause: HistogramVec,
     plugin_info: IntGaugeVec,
@@ -128,6 +131,7 @@ impl Metrics {
         let metrics = Self {
             scheduler: SchedulerMetrics::new(&mut add),
             api_calls: ApiCallMetrics::new(&mut add),
+            traces: TraceMetrics::new(&mut add),
             informers: InformersMetrics::new(&mut add),
             leader: add.gauge(
                 Alpha,

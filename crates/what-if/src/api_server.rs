@@ -173,7 +173,8 @@ impl ApiServer {
             // There are no extenders.
             Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. })
             | Action::Supervise(_)
-            | Action::Notice(_) => {}
+            | Action::Notice(_)
+            | Action::Traced(_) => {}
         }
         Ok(())
     }

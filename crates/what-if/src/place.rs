@@ -405,7 +405,7 @@ impl<'a> Placing<'a> {
                         questions.answer(&entry.outcome, decision, table, name, answers);
                     }
                 }
-                Action::Notice(Notice::Attempted { pod, outcome }) => {
+                Action::Notice(Notice::Attempted { pod, outcome, .. }) => {
                     let (reason, message) = match outcome {
                         AttemptOutcome::Bound { .. } => continue,
                         AttemptOutcome::EmptyCluster => (RefusalReason::Unschedulable, "the cluster has no nodes"),
@@ -424,7 +424,11 @@ impl<'a> Placing<'a> {
                     }
                     entry.outcome.refusal = Some(refusal);
                 }
-                Action::Pod(_) | Action::PreparePlugin { .. } | Action::Supervise(_) | Action::Notice(_) => {}
+                Action::Pod(_)
+                | Action::PreparePlugin { .. }
+                | Action::Supervise(_)
+                | Action::Notice(_)
+                | Action::Traced(_) => {}
             }
         }
     }

@@ -238,6 +238,19 @@ async fn plugin_configuration_with_an_unknown_field() {
 }
 
 #[tokio::test]
+async fn tracing_configuration_with_mistakes() {
+    let config = b"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendPoint: a:1\n";
+    let files: &[(&str, &[u8])] = &[("tracing.yaml", config)];
+    let file = "--tracing-config-file {dir}/tracing.yaml: ";
+    let arguments = &["demo", "--tracing-config-file", "{dir}/tracing.yaml"];
+    check(files, arguments, 2, &[file, "endPoint: unknown field, remove it or use one of"]).await;
+    check(&[], arguments, 2, &[file, "No such file"]).await;
+    let config = b"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: ftp://a\n";
+    let files: &[(&str, &[u8])] = &[("tracing.yaml", config)];
+    check(files, arguments, 2, &[file, "endpoint: Invalid value: \"ftp://a\": use an address such as"]).await;
+}
+
+#[tokio::test]
 async fn steering_the_plugins_of_nobody() {
     let nobody = &["plugin", "list", "--socket", "{dir}/nobody.sock"];
     check(&[], nobody, 1, &["no scheduler answers at {dir}/nobody.sock", "is `berth run` running"]).await;

@@ -330,7 +330,8 @@ impl Simulation {
             // There are no extenders.
             Action::Pod(PodRequest { request: Request::PatchStatus(_) | Request::BindByExtender { .. }, .. })
             | Action::Supervise(_)
-            | Action::Notice(_) => {}
+            | Action::Notice(_)
+            | Action::Traced(_) => {}
         }
     }
 

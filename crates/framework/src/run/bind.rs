@@ -104,7 +104,7 @@ pub fn permit_again(
     plugin: PluginIdx,
     is_changed: bool,
 ) -> Result<PermitRun, Refusal> {
-    profile.meter().start(call.cycle);
+    profile.meter().resume(call.cycle);
     let mut run = PermitRun::default();
     if is_changed {
         tell_pod_changed(profile, plugin, call, "Permit")?;
@@ -154,7 +154,7 @@ pub struct BindRun {
 /// # Errors
 /// The plugin that refused or broke, or an error because none took it.
 pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<BindRun, Refusal> {
-    profile.meter().start(call.cycle);
+    profile.meter().resume(call.cycle);
     let mut last = PluginIdx::NOBODY;
     let mut plugins = profile.each::<dyn Bind>();
     while let Some((plugin, point)) = plugins.next(profile) {

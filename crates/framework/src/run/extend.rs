@@ -9,9 +9,10 @@ use berth_model::{NodeIdx, NodeSet};
 use super::{Attempt, Rejection, score::MAX_SCORE};
 use crate::{
     extender::{ExtenderError, ExtenderIdx, ExtenderVerdict, ExtenderVictims, Extenders},
+    meter::code_of,
     points::{Call, Preemption},
-    profile::PluginIdx,
-    status::Status,
+    profile::{PluginIdx, Profile},
+    status::{Code, Status},
 };
 
 /// The highest score of an extender (`MaxExtenderPriority` in `k8s.io/kube-scheduler/extender/v1`).
@@ -32,11 +33,19 @@ pub(super) fn scores(extenders: Option<&dyn Extenders>) -> bool {
 /// # Errors
 /// An extender that is not ignorable failed; the attempt fails with this status.
 pub(super) fn filter_by_extenders(
+    profile: &mut Profile,
     extenders: Option<&dyn Extenders>,
     call: &Call<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     let Some(extenders) = extenders else { return Ok(()) };
+    let start = profile.meter().start_step(call.cycle);
+    let result = filter_by_each(extenders, call, attempt);
+    profile.meter().end_step(&start, "ExtenderFilter", code_of(&result));
+    result
+}
+
+fn filter_by_each(extenders: &dyn Extenders, call: &Call<'_>, attempt: &mut Attempt) -> Result<(), Status> {
     for (index, profile) in extenders.list().iter().enumerate() {
         if attempt.findings.feasible_order.is_empty() {
             break;
@@ -132,8 +141,19 @@ fn find_victims(call: &Call<'_>, extender: &str, named: ExtenderVictims) -> Resu
 }
 
 /// Adds the scores of the extenders that are interested in the pod to [`Findings::totals`](super::Findings::totals).
-pub(super) fn add_extender_scores(extenders: Option<&dyn Extenders>, call: &Call<'_>, attempt: &mut Attempt) {
+pub(super) fn add_extender_scores(
+    profile: &mut Profile,
+    extenders: Option<&dyn Extenders>,
+    call: &Call<'_>,
+    attempt: &mut Attempt,
+) {
     let Some(extenders) = extenders else { return };
+    let start = profile.meter().start_step(call.cycle);
+    add_scores(extenders, call, attempt);
+    profile.meter().end_step(&start, "ExtenderPrioritize", Code::Success);
+}
+
+fn add_scores(extenders: &dyn Extenders, call: &Call<'_>, attempt: &mut Attempt) {
     let list = extenders.list();
     let scoring = (0..list.len()).map(ExtenderIdx).filter(|extender| weight(extenders, *extender) > 0);
     let asked: Vec<ExtenderIdx> = scoring.filter(|extender| extenders.is_interested(*extender, call.pod)).collect();

@@ -298,6 +298,18 @@ pub fn diagnose(
     findings: &Findings,
     diagnosis: &mut Diagnosis,
 ) -> Result<(), Status> {
+    let start = profile.meter().start_step(call.cycle);
+    let result = ask_why(profile, call, findings, diagnosis);
+    profile.meter().end_step(&start, "Diagnose", code_of(&result));
+    result
+}
+
+fn ask_why(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    findings: &Findings,
+    diagnosis: &mut Diagnosis,
+) -> Result<(), Status> {
     diagnosis.rejections.extend_from_slice(&findings.rejected_with_nominated);
     diagnosis.rejections.extend_from_slice(&findings.rejected_by_extenders);
     diagnosis.rejected_by_extender |= findings.has_extender_removed;
@@ -307,6 +319,7 @@ pub fn diagnose(
             continue;
         };
         let answer = point.node_to_status(call, removed);
+        profile.meter().answered_in_step(plugin, "NodeToStatus", code_of(&answer));
         let groups = answer.map_err(|status| broken(profile, plugin, &status))?;
         let mut without_status = removed.clone();
         for RejectedNodes { status, mut nodes } in groups {

@@ -125,7 +125,7 @@ fn place_anew(
     }
     let range = range_of(profile, search, attempt.candidates.len());
     filter(profile, call, range, search.nominated, attempt)?;
-    extend::filter_by_extenders(search.extenders, call, attempt)?;
+    extend::filter_by_extenders(profile, search.extenders, call, attempt)?;
     attempt.findings.filtered_at = profile.meter().now();
     match attempt.findings.feasible_order.as_slice() {
         [] => {
@@ -135,7 +135,7 @@ fn place_anew(
         [only] => Ok(*only),
         _ => {
             score(profile, call, attempt)?;
-            extend::add_extender_scores(search.extenders, call, attempt);
+            extend::add_extender_scores(profile, search.extenders, call, attempt);
             best_node(attempt).map_err(NoNode::Broken)
         }
     }
@@ -201,7 +201,7 @@ fn nominated_node(
     }
     let node = call.table.find(name)?;
     let passed = filter_one(profile, call, node, search.nominated, attempt)
-        .and_then(|()| extend::filter_by_extenders(search.extenders, call, attempt));
+        .and_then(|()| extend::filter_by_extenders(profile, search.extenders, call, attempt));
     let is_feasible = passed.is_ok() && attempt.findings.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
         // If the reason is not available, the node counts as one that PreFilter excluded.

@@ -126,7 +126,7 @@ pub fn pre_bind(
     from: usize,
     flights: &PreFlights,
 ) -> Result<PreBindRun, Refusal> {
-    profile.meter().start(call.cycle);
+    profile.meter().resume(call.cycle);
     let plugins = profile.plugins.at(Point::PreBind).to_vec();
     let mut next = from;
     for group in plugins
@@ -162,7 +162,7 @@ pub fn pre_bind_again(
     plugin: PluginIdx,
     is_changed: bool,
 ) -> Result<Vec<Effect>, Refusal> {
-    profile.meter().start(call.cycle);
+    profile.meter().resume(call.cycle);
     if is_changed {
         tell_pod_changed(profile, plugin, call, "PreBind")?;
     }

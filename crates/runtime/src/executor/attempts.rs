@@ -7,17 +7,18 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use berth_otlp::TraceId;
 use berth_scheduler::{AttemptOutcome, PodRef};
 use berth_telemetry::klog::V2;
 use jiff::Timestamp;
-use tracing::{debug, error, info};
+use tracing::{debug, error, field::display, info};
 
 /// If a search takes longer than this, the log shows its slow steps.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
-/// Writes one line for each attempt.
-pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: AttemptOutcome) {
-    let (namespace, pod) = (&**namespace, &**pod);
+/// Writes one line for each attempt, with its trace if it has one.
+pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, trace: Option<TraceId>, outcome: AttemptOutcome) {
+    let (namespace, pod, trace) = (&**namespace, &**pod, trace.map(display));
     match outcome {
         AttemptOutcome::Bound { node, n_evaluated, n_feasible } => debug!(
             target: V2,
@@ -26,31 +27,38 @@ pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: Attemp
             node = &*node,
             evaluatedNodes = n_evaluated,
             feasibleNodes = n_feasible,
+            trace,
             "Successfully bound pod to node"
         ),
         AttemptOutcome::EmptyCluster => debug!(
             target: V2,
             pod,
             namespace,
+            trace,
             "Unable to schedule pod; no nodes are registered to the cluster; waiting"
         ),
         AttemptOutcome::Unschedulable { message } => {
-            debug!(target: V2, pod, namespace, error = message, "Unable to schedule pod; no fit; waiting");
+            debug!(target: V2, pod, namespace, error = message, trace, "Unable to schedule pod; no fit; waiting");
         }
         AttemptOutcome::Failed { message, is_fault: false } => {
-            error!(pod, namespace, error = message, "Error scheduling pod; retrying");
+            error!(pod, namespace, error = message, trace, "Error scheduling pod; retrying");
         }
         // The fault has its own line, which names the pod.
         AttemptOutcome::Failed { message, is_fault: true } => {
-            debug!(target: V2, pod, namespace, error = message, "Error scheduling pod; retrying");
+            debug!(target: V2, pod, namespace, error = message, trace, "Error scheduling pod; retrying");
         }
     }
 }
 
 /// Writes the search to the log in the form of `k8s.io/utils/trace`.
-pub(super) fn tell_slow_search(pod: &PodRef, total: Duration, steps: &[(Cow<'static, str>, Duration)]) {
+pub(super) fn tell_slow_search(
+    pod: &PodRef,
+    id: Option<TraceId>,
+    total: Duration,
+    steps: &[(Cow<'static, str>, Duration)],
+) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    info!("{}", trace(pod, now, total, steps));
+    info!(trace = id.map(display), "{}", trace(pod, now, total, steps));
 }
 
 fn trace(pod: &PodRef, now: Duration, total: Duration, steps: &[(Cow<'static, str>, Duration)]) -> String {

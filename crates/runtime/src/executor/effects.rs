@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use berth_cluster::{Evicted, ObjectRef, PatchType, WriteError};
-use berth_framework::{CycleId, Effect};
+use berth_framework::{CycleId, Effect, Point};
 use berth_model::{BinaryId, KindRef};
 use berth_scheduler::{EventRecord, GrantedEffect, PodRef};
 use berth_telemetry::audit::{self, AuditEvent, By, EffectEntry, EffectTarget};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{Executor, new_event};
+use crate::traces::{ApiRequest, OpenRequest};
 
 /// The API group of ResourceClaims.
 const RESOURCE_GROUP: &str = "resource.k8s.io";
@@ -27,6 +28,8 @@ pub(super) struct Cause<'a> {
     /// The binary that asked for the effect.
     pub(super) binary: Option<BinaryId>,
     pub(super) cycle: CycleId,
+    /// The extension point at which the plugin asked for the effect.
+    pub(super) point: Point,
 }
 
 impl Executor {
@@ -68,8 +71,11 @@ impl Executor {
     }
 
     async fn evict_one(&self, cause: &Cause<'_>, victim: &berth_cluster::PodRef, message: &str) -> Result<()> {
+        let (namespace, name) = (victim.namespace.as_str(), victim.name.as_str());
+        let request = ApiRequest { method: "DELETE", resource: "pods", subresource: None, namespace, name };
+        let span = self.traces.begin_request(Some(cause.cycle), Some(cause.point), request);
         let evicted = self.writer.evict(victim, message).await;
-        let (namespace, name) = (&victim.namespace, &victim.name);
+        span.end(&evicted);
         let Evicted::Deleted { node, resource_version } =
             evicted.map_err(|error| anyhow!("cannot evict pod {namespace}/{name}: {error}"))?
         else {
@@ -78,8 +84,8 @@ impl Executor {
         info!(victim = name, namespace, node, preemptor = &*cause.pod.name, "preempted");
         self.recorder.record(new_event(EventRecord {
             regarding: PodRef {
-                namespace: namespace.as_str().into(),
-                name: name.as_str().into(),
+                namespace: namespace.into(),
+                name: name.into(),
                 uid: victim.uid.as_str().into(),
                 resource_version: resource_version.into(),
             },
@@ -124,13 +130,17 @@ impl Executor {
                     require_uid(&mut patch, uid)?;
                 }
                 let subresource = subresource.as_deref();
+                let span = self.begin_effect(cause, "PATCH", &object, subresource);
                 let patched = self.writer.patch_object(&object, subresource, PatchType::Merge, &patch).await;
+                span.end(&patched);
                 patched.map_err(|error| failed("patch", &object, &error))?;
             }
             Effect::Create { kind, namespace, body } => {
                 let object = self.place(&kind, namespace, String::new()).await?;
                 let body: Value = parse("body", &body)?;
+                let span = self.begin_effect(cause, "POST", &object, None);
                 let created = self.writer.create_object(&object, &body).await;
+                span.end(&created);
                 if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
                     self.sinks.metrics.claim_created(created.is_ok());
                 }
@@ -139,7 +149,9 @@ impl Executor {
             }
             Effect::Delete { kind, namespace, name } => {
                 let object = self.place(&kind, namespace, name).await?;
+                let span = self.begin_effect(cause, "DELETE", &object, None);
                 let deleted = self.writer.delete_object(&object, uid).await;
+                span.end(&deleted);
                 deleted.map_err(|error| failed("delete", &object, &error))?;
             }
             Effect::Event { warning, reason, action, note } => {
@@ -171,6 +183,18 @@ impl Executor {
             }
         }
         Ok(None)
+    }
+
+    fn begin_effect(
+        &self,
+        cause: &Cause<'_>,
+        method: &'static str,
+        object: &ObjectRef,
+        subresource: Option<&str>,
+    ) -> OpenRequest {
+        let (resource, namespace) = (&*object.plural, object.namespace.as_deref().unwrap_or_default());
+        let request = ApiRequest { method, resource, subresource, namespace, name: &object.name };
+        self.traces.begin_request(Some(cause.cycle), Some(cause.point), request)
     }
 
     /// The place of objects of `kind`, which is an `apiVersion/kind`.

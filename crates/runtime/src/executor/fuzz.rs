@@ -102,6 +102,7 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
         ),
         events: sender,
         extenders: watch::channel(None).1,
+        traces: Traces::default(),
         api_calls: None,
     };
     tokio::spawn(executor.run(to_do));
@@ -113,6 +114,7 @@ fn action(effects: Vec<Effect>) -> Task {
     let request = Request::AwaitedEffects(PluginEffects {
         held: HeldBytes::default(),
         cycle: CycleId(1),
+        point: Point::PreBind,
         scheduler_name: "default-scheduler".to_owned(),
         plugin: "Mine".into(),
         binary: None,

@@ -173,6 +173,7 @@ fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> 
         return None;
     }
     Some(StatusChange {
+        cycle: later.cycle.or(earlier.cycle),
         old_conditions: later.old_conditions.clone(),
         condition: later.condition.clone().or_else(|| earlier.condition.clone()),
         // The later change assumes that the earlier one's nomination was written.

@@ -101,6 +101,7 @@ impl Bench {
             recorder: EventRecorder::spawn(client, "here", RequestRate::UNLIMITED),
             events: sender,
             extenders: watch::channel(None).1,
+            traces: Traces::default(),
             api_calls: Some(metrics.api_calls.clone()),
         };
         tokio::spawn(executor.run(to_do));
@@ -158,6 +159,7 @@ fn awaited(plugin: &str, effects: Vec<GrantedEffect>) -> Request {
     Request::AwaitedEffects(PluginEffects {
         held: HeldBytes::default(),
         cycle: CycleId(1),
+        point: Point::PreBind,
         scheduler_name: "default-scheduler".to_owned(),
         plugin: plugin.into(),
         binary: Some(BinaryId::Native),
@@ -316,6 +318,7 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
         Request::AwaitedEffects(PluginEffects {
             held: HeldBytes::default(),
             cycle: CycleId(1),
+            point: Point::PreBind,
             scheduler_name,
             plugin,
             binary: None,

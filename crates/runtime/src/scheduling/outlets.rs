@@ -1,5 +1,5 @@
 //! The targets of the scheduler's actions: requests and notices go to the executor, events of plugins' binaries go to
-//! the supervisor, and preparations go to threads of their own.
+//! the supervisor, traced attempts go to the exporter of traces, and preparations go to threads of their own.
 //!
 //! The thread never waits for the executor or the supervisor. Actions for which they have no room are kept until there
 //! is room. No cycle starts while actions are kept.
@@ -10,7 +10,7 @@ use berth_plugin_host::{Message, prepare};
 use berth_scheduler::{Action, Event, HostObjects};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use crate::executor::Task;
+use crate::{executor::Task, traces::Traces};
 
 /// The channels out of the scheduling thread.
 pub(crate) struct Outlets {
@@ -19,6 +19,7 @@ pub(crate) struct Outlets {
     /// The channel for prepared instances. It is weak, because the thread must not keep its own channel open.
     events: mpsc::WeakSender<Event>,
     objects: HostObjects,
+    traces: Traces,
 }
 
 /// A channel, and the messages that wait for room in it.
@@ -33,9 +34,10 @@ impl Outlets {
         supervisor: mpsc::Sender<Message>,
         events: &mpsc::Sender<Event>,
         objects: HostObjects,
+        traces: Traces,
     ) -> Self {
         let events = events.downgrade();
-        Self { executor: Outlet::new(executor), supervisor: Outlet::new(supervisor), events, objects }
+        Self { executor: Outlet::new(executor), supervisor: Outlet::new(supervisor), events, objects, traces }
     }
 
     /// Sends these actions. The returned events must be handled immediately.
@@ -45,6 +47,7 @@ impl Outlets {
             match action {
                 Action::Pod(request) => self.executor.backlog.push_back(Task::Pod(request)),
                 Action::Notice(notice) => self.executor.backlog.push_back(Task::Notice(notice)),
+                Action::Traced(attempt) => self.traces.attempted(*attempt),
                 Action::Supervise(supervision) => {
                     self.supervisor.backlog.push_back(Message::Supervise(supervision));
                 }
@@ -138,7 +141,7 @@ mod tests {
         let (executor, mut tasks) = mpsc::channel(8);
         let (supervisor, mut inbox) = mpsc::channel(1);
         let (events, _received) = mpsc::channel(1);
-        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default());
+        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default(), Traces::default());
         assert!(outlets.hand_over([swapped("A"), swapped("B"), swapped("C"), notice()]).is_empty());
         assert!(!outlets.is_empty(), "two wait for the supervisor");
         assert!(matches!(tasks.recv().await, Some(Task::Notice(_))), "the executor has room");
@@ -157,7 +160,7 @@ mod tests {
         let (executor, tasks) = mpsc::channel(1);
         let (supervisor, inbox) = mpsc::channel(1);
         let (events, _received) = mpsc::channel(1);
-        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default());
+        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default(), Traces::default());
         drop((tasks, inbox));
         outlets.hand_over([swapped("A"), notice(), notice()]);
         assert!(outlets.is_empty());

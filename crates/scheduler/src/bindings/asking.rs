@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Effect, PluginIdx, Point,
+    Code, Effect, PluginIdx, Point,
     run::{self, PermitRun, Refusal},
 };
 
@@ -20,6 +20,9 @@ use crate::{
     context::Context,
     metrics::Observation,
 };
+
+/// The step of an attempt in which Permit plugins hold the pod.
+pub const PERMIT_WAIT: &str = "PermitWait";
 
 impl Binding {
     /// Asks the question, and takes the pod as far as the answers allow.
@@ -46,7 +49,7 @@ impl Binding {
         context: &mut Context,
     ) {
         let pod = Arc::clone(self.pod());
-        let origin = Origin { pod: &pod, cycle: self.cycle(), plugin };
+        let origin = Origin { pod: &pod, cycle: self.cycle(), point: Point::Permit, plugin };
         let name = context.plugin_name(pod.scheduler_name, plugin);
         if let Some(wait) = RequestedWait::take(origin.pod.scheduler_name, origin.plugin, &mut effects, context) {
             match &mut self.stage {
@@ -82,14 +85,15 @@ impl Binding {
         }
         for name in plugins {
             if let Err(refusal) = self.ask_permit_again(name, context, peers) {
-                self.observe_permit(if refusal.status.code.is_rejected() { "Unschedulable" } else { "Error" }, context);
+                let code = if refusal.status.code.is_rejected() { Code::Unschedulable } else { Code::Error };
+                self.observe_permit(code, context);
                 return Step::Failed(self, BindingFailure::of(Point::Permit, refusal));
             }
         }
         if self.is_held_by_permit() {
             return Step::Waiting(self);
         }
-        self.observe_permit("Success", context);
+        self.observe_permit(Code::Success, context);
         self.permitted(context, peers)
     }
 
@@ -114,17 +118,18 @@ impl Binding {
                 None => drop(waits.allow(name)),
             }
         }
-        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, self.cycle(), effects).for_host {
+        for (plugin, effects) in effects::carry_out_each(context, peers, &pod, effects).for_host {
             self.permit_effects(plugin, effects, earlier.as_ref(), context);
         }
         Ok(())
     }
 
     /// Reports that Permit is over, with this result.
-    pub(super) fn observe_permit(&self, result: &'static str, context: &mut Context) {
+    pub(super) fn observe_permit(&mut self, result: Code, context: &mut Context) {
         if let Stage::Permit(waits) = &self.stage {
             let milliseconds = waits.waited(context.now());
-            context.observe(Observation::PermitWait { result, milliseconds });
+            context.observe(Observation::PermitWait { result: result.as_str(), milliseconds });
         }
+        context.end_step(self.pod().scheduler_name, self.held.take(), PERMIT_WAIT, result);
     }
 }

@@ -12,8 +12,8 @@ use super::{
     questions::Question,
 };
 use crate::{
-    action::RequestError,
-    context::{Context, PodPlugins},
+    action::{AttemptOutcome, RequestError},
+    context::{Context, EndingCycle, PodPlugins},
 };
 
 /// The node that a cycle chose.
@@ -47,6 +47,8 @@ pub(crate) struct Binding {
     pub(super) question: Option<Question>,
     /// The extension point that is being timed, including the requests that its plugins asked for.
     pub(super) timed: Option<(Point, Start)>,
+    /// The beginning of the wait for Permit, if the attempt is traced.
+    pub(super) held: Option<Start>,
 }
 
 /// What the pod waits for.
@@ -116,6 +118,13 @@ pub(super) struct PodAttempt {
     pub(super) cycle: CycleId,
 }
 
+impl Choice {
+    /// The end of the cycle. `number` is the number of the pod's attempt.
+    pub(super) fn ending(&self, number: u32, node: Sym) -> EndingCycle {
+        EndingCycle { cycle: self.cycle, started: self.started, number, node: Some(node) }
+    }
+}
+
 impl Binding {
     pub(super) fn attempt(&self) -> PodAttempt {
         PodAttempt { uid: self.uid().clone(), cycle: self.cycle() }
@@ -123,6 +132,16 @@ impl Binding {
 
     pub(super) fn cycle(&self) -> CycleId {
         self.choice.cycle
+    }
+
+    pub(super) fn ending(&self) -> EndingCycle {
+        self.choice.ending(self.record.attempts, self.node)
+    }
+
+    /// Reports that the attempt ends now without a failure, if it is traced.
+    pub(super) fn trace_end(&self, outcome: Option<&AttemptOutcome>, context: &mut Context) {
+        let end = context.traced_instant(self.cycle());
+        context.trace_end(self.ending(), end, self.pod(), outcome, None);
     }
 
     pub(super) fn pod(&self) -> &Arc<Pod> {

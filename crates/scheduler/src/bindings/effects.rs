@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
-use berth_framework::{CycleId, Effect, EffectKind, Grants, Permission, PluginIdx, Status};
+use berth_framework::{CycleId, Effect, EffectKind, Grants, Permission, PluginIdx, Point, Status};
 use berth_model::{Pod, PodUid};
 
 use super::{
@@ -21,6 +21,8 @@ use crate::{
 pub(crate) struct Origin<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     pub(crate) cycle: CycleId,
+    /// The extension point at which the plugin was asked.
+    pub(crate) point: Point,
     pub(crate) plugin: PluginIdx,
 }
 
@@ -32,6 +34,7 @@ impl Origin<'_> {
         let held = context.hold_bytes(&plugin, effects.iter().map(bytes_of).sum());
         PluginEffects {
             cycle: self.cycle,
+            point: self.point,
             scheduler_name: context.text(scheduler_name).to_owned(),
             plugin,
             binary: context.plugin_binary(scheduler_name, self.plugin),
@@ -79,14 +82,16 @@ pub(crate) fn carry_out_each(
     context: &mut Context,
     peers: &mut Peers<'_>,
     pod: &Arc<Pod>,
-    cycle: CycleId,
     effects: Vec<(PluginIdx, Effect)>,
 ) -> CarriedOut {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
+    if effects.is_empty() {
+        return CarriedOut { for_host, refused: Vec::new() };
+    }
     let mut refused = Refusals::default();
     let asked = CyclePod::new(pod, context.table());
     let verdict_on = |(plugin, effect): &(PluginIdx, Effect)| {
-        asked.first_refused(&grants(context, Origin { pod, cycle, plugin: *plugin }), slice::from_ref(effect))
+        asked.first_refused(&grants(context, pod, *plugin), slice::from_ref(effect))
     };
     let verdicts: Vec<Option<RefusedEffect>> = effects.iter().map(verdict_on).collect();
     for ((plugin, effect), verdict) in effects.into_iter().zip(verdicts) {
@@ -154,7 +159,9 @@ impl Refusals {
 /// The operator did not grant the effect that the error names. The refusal is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
     let asked = CyclePod::new(origin.pod, context.table());
-    let Some(refused) = asked.first_refused(&grants(context, origin), effects) else { return Ok(()) };
+    let Some(refused) = asked.first_refused(&grants(context, origin.pod, origin.plugin), effects) else {
+        return Ok(());
+    };
     let message = refused.message(&context.plugin_name(origin.pod.scheduler_name, origin.plugin));
     let mut refusals = Refusals::default();
     refusals.add(origin.plugin, Refusal { effect: refused.kind(), message: message.clone() });
@@ -189,9 +196,9 @@ fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Ref
 }
 
 /// The grants of the plugin.
-fn grants(context: &Context, origin: Origin<'_>) -> Grants {
-    let profile = context.profile(origin.pod.scheduler_name);
-    let instance = profile.and_then(|profile| profile.instances().get(origin.plugin.index()));
+fn grants(context: &Context, pod: &Pod, plugin: PluginIdx) -> Grants {
+    let profile = context.profile(pod.scheduler_name);
+    let instance = profile.and_then(|profile| profile.instances().get(plugin.index()));
     instance.map(|instance| instance.grants.clone()).unwrap_or_default()
 }
 
@@ -242,6 +249,6 @@ fn nominate(context: &mut Context, peers: &Peers<'_>, plugin: &str, uid: &str, n
     if !peers.is_binding(uid) {
         context.queue_mut().nominator_mut().set(&pod, name);
     }
-    context.patch_status(&pod, None, Some(node));
+    context.patch_status(&pod, None, None, Some(node));
     Ok(())
 }

@@ -51,12 +51,14 @@ impl Binding {
                     tell_at: None,
                     question: None,
                     timed: None,
+                    held: None,
                 })
             }
             Err(inconsistency) => {
                 context.end_cycle(pod.scheduler_name, choice.cycle);
                 let failure = AttemptFailure::error(&Status::error(inconsistency.to_string()));
-                context.fail_attempt(record, choice.started, &failure);
+                let ending = choice.ending(record.attempts, node);
+                context.fail_attempt(record, ending, &failure);
                 None
             }
         }
@@ -73,12 +75,12 @@ impl Binding {
             Some(Ok(run)) => run,
             None => PermitRun::default(),
         };
-        let (pod, cycle) = (Arc::clone(self.pod()), self.cycle());
+        let pod = Arc::clone(self.pod());
         let named = |(plugin, timeout)| (context.plugin_name(pod.scheduler_name, plugin), timeout);
         let waits = PermitWaits::new(waits.into_iter().map(named), context.now());
         let is_held = !waits.is_empty();
         (self.stage, self.was_held) = (Stage::Permit(waits), is_held);
-        let carried_out = effects::carry_out_each(context, peers, &pod, cycle, effects);
+        let carried_out = effects::carry_out_each(context, peers, &pod, effects);
         for (plugin, effects) in carried_out.for_host {
             self.permit_effects(plugin, effects, None, context);
         }
@@ -91,9 +93,10 @@ impl Binding {
             None => PreFlights::default(),
         };
         if is_held || self.pre_flights.has_work() {
-            context.publish_expected_node(&pod, self.node);
+            context.publish_expected_node(&pod, self.cycle(), self.node);
         }
         if is_held {
+            self.held = context.start_step(pod.scheduler_name, self.cycle());
             self.tell_later(context);
             return Step::Waiting(self);
         }
@@ -130,14 +133,14 @@ impl Binding {
         if !waits.allow(plugin) || !waits.is_empty() {
             return Step::Waiting(self);
         }
-        self.observe_permit("Success", context);
+        self.observe_permit(Code::Success, context);
         Step::Asks(self, Question::Permitted)
     }
 
-    fn rejected_by_permit(self, plugin: &str, reason: String, context: &mut Context) -> Step {
+    fn rejected_by_permit(mut self, plugin: &str, reason: String, context: &mut Context) -> Step {
         let Stage::Permit(waits) = &self.stage else { return Step::Waiting(self) };
         if !waits.is_empty() {
-            self.observe_permit("Unschedulable", context);
+            self.observe_permit(Code::Unschedulable, context);
         }
         let profile = context.profile(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
@@ -183,7 +186,7 @@ impl Binding {
             };
             let mut group = PreBindGroup::new(next);
             for (plugin, effects) in wanted {
-                let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), plugin };
+                let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), point: Point::PreBind, plugin };
                 if let Err(status) = start_pre_bind(&mut group, origin, effects, context, peers) {
                     return Step::Failed(self, BindingFailure::failed(Point::PreBind, plugin, status));
                 }
@@ -253,7 +256,7 @@ impl Binding {
                 return Err(refusal.status);
             }
         };
-        let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), plugin };
+        let origin = Origin { pod: &self.record.pod, cycle: self.choice.cycle, point: Point::PreBind, plugin };
         match &mut self.stage {
             Stage::PreBind(group) => start_pre_bind(group, origin, effects, context, peers),
             Stage::Permit(_)
@@ -298,7 +301,7 @@ impl Binding {
         if let Some(Refusal { status, .. }) = profile.out_of_service() {
             return Err(Status::error(status.message()));
         }
-        context.sync(scheduler_name).map_err(|Refusal { plugin, status }| {
+        context.sync_within(scheduler_name, self.cycle()).map_err(|Refusal { plugin, status }| {
             if status.code.is_rejected() {
                 return Status::error(status.message());
             }
@@ -410,7 +413,7 @@ impl Binding {
             Ok(run) => run,
         };
         let pod = Arc::clone(self.pod());
-        let origin = Origin { pod: &pod, cycle: self.cycle(), plugin: run.plugin };
+        let origin = Origin { pod: &pod, cycle: self.cycle(), point: Point::Bind, plugin: run.plugin };
         let then_bind = run.effects.contains(&Effect::Bind);
         let carried_out = effects::check_grants(context, origin, &run.effects).and_then(|()| {
             let others = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
@@ -484,13 +487,13 @@ impl Binding {
 
     /// Follows the preemption of the pod by a pod of higher priority. The API server does not know of the pod's place
     /// on the node.
-    fn preempted(self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
+    fn preempted(mut self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {
             let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));
             context.log(Level::Warn, message);
             return Step::Waiting(self);
         }
-        self.observe_permit("Error", context);
+        self.observe_permit(Code::Error, context);
         let node = context.text(self.node);
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
         context.preempted_event(self.pod(), preemptor, note);
@@ -501,12 +504,13 @@ impl Binding {
     pub(super) fn finish(mut self, context: &mut Context) {
         self.enter(None, context);
         self.call(context, run::post_bind);
+        let Choice { n_evaluated, n_feasible, .. } = self.choice;
+        let outcome = AttemptOutcome::Bound { node: context.shared_text(self.node), n_evaluated, n_feasible };
+        self.trace_end(Some(&outcome), context);
         let Binding { record, choice, node, assumed, .. } = self;
         assumed.settled();
         let pod = &record.pod;
-        let Choice { n_evaluated, n_feasible, .. } = choice;
-        let outcome = AttemptOutcome::Bound { node: context.shared_text(node), n_evaluated, n_feasible };
-        context.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
+        context.notice(Notice::Attempted { cycle: choice.cycle, pod: context.pod_ref(pod), outcome });
         let (namespace, node) = (context.text(pod.namespace), context.text(node));
         // Every pod has this note, and `format!` would grow it piece by piece.
         let note = ["Successfully assigned ", namespace, "/", &pod.name, " to ", node].concat();
@@ -525,6 +529,7 @@ impl Binding {
     pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
         self.leave(Code::Error, context);
         self.call(context, run::unreserve);
+        let ending = self.ending();
         let Binding { record, choice, assumed, .. } = self;
         let pod = Arc::clone(&record.pod);
         context.end_cycle(pod.scheduler_name, choice.cycle);
@@ -543,7 +548,7 @@ impl Binding {
         if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
             context.move_all(freed);
         }
-        context.fail_attempt(record, choice.started, &failure);
+        context.fail_attempt(record, ending, &failure);
         if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
             context.move_some(freed, |other| other.uid != pod.uid);
         }
@@ -559,6 +564,7 @@ impl Binding {
     /// Ends the attempt but leaves the pod in the cache, which contains what the API server shows.
     pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
         self.call(context, run::unreserve);
+        self.trace_end(None, context);
         let Binding { record, choice, assumed, .. } = self;
         assumed.settled();
         context.end_cycle(record.pod.scheduler_name, choice.cycle);

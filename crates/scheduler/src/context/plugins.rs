@@ -4,12 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use berth_cache::Cache;
 use berth_framework::{
-    Clock, CycleId, Extenders, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, UnlistedKind, run::Refusal,
+    Clock, Code, CycleId, Extenders, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, Start, TraceSampling,
+    UnlistedKind, run::Refusal,
 };
 use berth_model::{BinaryId, PodUid, Sym};
 use berth_queue::{Queue, QueuedPod};
 
-use super::{Context, PLUGIN_REPLACED};
+use super::{Context, PLUGIN_REPLACED, SYNC};
 use crate::{
     outbox::Outbox,
     profiles::Profiles,
@@ -70,6 +71,15 @@ impl Context {
     pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), Refusal> {
         // If no profile serves the pod any more, nothing needs to be updated.
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))
+    }
+
+    /// Does the same as a step of an attempt.
+    pub(crate) fn sync_within(&mut self, scheduler_name: Sym, cycle: CycleId) -> Result<(), Refusal> {
+        let step = self.start_step(scheduler_name, cycle);
+        let synced = self.sync(scheduler_name);
+        let code = synced.as_ref().err().map_or(Code::Success, |refusal| refusal.status.code);
+        self.end_step(scheduler_name, step, SYNC, code);
+        synced
     }
 
     pub(crate) fn extenders(&self) -> Option<&dyn Extenders> {
@@ -135,6 +145,27 @@ impl Context {
     pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {
         self.outbox.set_clock(Arc::clone(&clock));
         self.profiles.measure_with(clock, seed);
+    }
+
+    /// Traces the attempts that `tracing` takes.
+    pub(crate) fn trace_with(&mut self, tracing: TraceSampling) {
+        self.outbox.set_tracing(tracing);
+        self.profiles.trace_with(tracing);
+    }
+
+    /// Begins a step of an attempt that is no extension point. Only traces have it.
+    pub(crate) fn start_step(&mut self, scheduler_name: Sym, cycle: CycleId) -> Option<Start> {
+        if !self.outbox.tracing().takes(cycle) {
+            return None;
+        }
+        Some(self.profiles.get_mut(scheduler_name)?.meter().start_step(cycle))
+    }
+
+    /// Ends the step. It is not recorded if the profiles were replaced and none serves the pod any more.
+    pub(crate) fn end_step(&mut self, scheduler_name: Sym, start: Option<Start>, name: &'static str, code: Code) {
+        if let Some((start, profile)) = start.zip(self.profiles.get_mut(scheduler_name)) {
+            profile.meter().end_step(&start, name, code);
+        }
     }
 
     pub(crate) fn drain_measured(&mut self, take: &mut impl FnMut(&Profile, &Measured)) {

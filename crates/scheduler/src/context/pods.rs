@@ -101,7 +101,13 @@ impl Context {
 
     /// Requests a patch of the parts of the pod's status that differ. Nothing happens if no part differs or the pod is
     /// gone.
-    pub(crate) fn patch_status(&mut self, pod: &Pod, condition: Option<api::Condition>, nominated: Option<String>) {
+    pub(crate) fn patch_status(
+        &mut self,
+        pod: &Pod,
+        cycle: Option<CycleId>,
+        condition: Option<api::Condition>,
+        nominated: Option<String>,
+    ) {
         let Some(known) = self.pending_pods.get_mut(&pod.uid) else { return };
         let nominated = nominated.filter(|node| *node != known.nominated_node_name);
         if condition.is_none() && nominated.is_none() {
@@ -115,8 +121,8 @@ impl Context {
         if condition.is_some() {
             known.asked.clone_from(&condition);
         }
-        let change =
-            StatusChange { old_conditions, condition, old_nominated_node_name, nominated_node_name: nominated };
+        let nominated_node_name = nominated;
+        let change = StatusChange { cycle, old_conditions, condition, old_nominated_node_name, nominated_node_name };
         self.request(pod, Request::PatchStatus(change));
     }
 
@@ -130,10 +136,10 @@ impl Context {
 
     /// Writes the node that was chosen for the pod into its `nominatedNodeName`, because the pod reaches it only after
     /// a while (KEP-5278).
-    pub(crate) fn publish_expected_node(&mut self, pod: &Pod, node: Sym) {
+    pub(crate) fn publish_expected_node(&mut self, pod: &Pod, cycle: CycleId, node: Sym) {
         if !self.hides_expected_nodes {
             let node = self.text(node).to_owned();
-            self.patch_status(pod, None, Some(node));
+            self.patch_status(pod, Some(cycle), None, Some(node));
         }
     }
 }

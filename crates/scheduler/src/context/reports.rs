@@ -3,12 +3,15 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
 
 use berth_explain::{DecisionRecord, NotBound};
-use berth_framework::Profile;
+use berth_framework::{CycleId, Profile};
 use berth_model::{ClusterTable, Pod, Sym, Time};
 
 use super::Context;
 use crate::{
-    action::{Action, EventRecord, Level, Notice, PodRef, PodRequest, Request},
+    action::{
+        Action, AttemptOutcome, EventRecord, Level, Notice, PodRef, PodRequest, Request, TracedAttempt,
+        TracedPreemption,
+    },
     effect_bytes::HeldBytes,
     metrics::{AttemptResult, Observation},
     outbox::NotBoundAttempt,
@@ -19,6 +22,18 @@ pub(crate) struct PodEvent {
     pub(crate) warning: bool,
     pub(crate) reason: Cow<'static, str>,
     pub(crate) action: Cow<'static, str>,
+}
+
+/// The cycle of an attempt that ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndingCycle {
+    pub(crate) cycle: CycleId,
+    /// The time at which the cycle began; `None` without a clock.
+    pub(crate) started: Option<Duration>,
+    /// The number of the pod's attempt.
+    pub(crate) number: u32,
+    /// The node that was chosen.
+    pub(crate) node: Option<Sym>,
 }
 
 impl PodEvent {
@@ -155,6 +170,36 @@ impl Context {
         let profile = self.cache.table().symbols.text(scheduler_name);
         self.outbox.count_attempt(profile, result);
         self.outbox.observe_since(started, |duration| Observation::Attempt { scheduler_name, result, duration });
+    }
+
+    /// The current time, if the attempt is traced.
+    pub(crate) fn traced_instant(&self, cycle: CycleId) -> Option<Duration> {
+        if self.outbox.tracing().takes(cycle) { self.instant() } else { None }
+    }
+
+    /// Reports that an attempt of `pod` ended at this [`Self::traced_instant`]. There is no `outcome` if the pod was
+    /// deleted, or bound by another scheduler. Nothing happens if the attempt is not traced.
+    pub(crate) fn trace_end(
+        &mut self,
+        ending: EndingCycle,
+        end: Option<Duration>,
+        pod: &Pod,
+        outcome: Option<&AttemptOutcome>,
+        preemption: Option<TracedPreemption>,
+    ) {
+        let EndingCycle { cycle, started, number, node } = ending;
+        let (Some(start), Some(end)) = (started, end) else { return };
+        self.act(Action::Traced(Box::new(TracedAttempt {
+            cycle,
+            pod: self.pod_ref(pod),
+            scheduler_name: self.shared_text(pod.scheduler_name),
+            number,
+            node: node.map(|node| self.text(node).to_owned()),
+            outcome: outcome.cloned(),
+            preemption,
+            start,
+            end,
+        })));
     }
 
     pub(crate) fn attempts(&self) -> BTreeMap<(String, AttemptResult), u64> {

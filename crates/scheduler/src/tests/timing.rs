@@ -42,7 +42,7 @@ fn bench_with_step(step: u64) -> Bench {
 /// The pods whose searches were slow, with the steps.
 fn slow_searches(actions: &[Action]) -> Vec<(String, Vec<String>)> {
     let slow = |action: &Action| match action {
-        Action::Notice(Notice::SlowSearch { pod, total, steps }) => {
+        Action::Notice(Notice::SlowSearch { pod, total, steps, .. }) => {
             assert!(steps.iter().map(|(_, duration)| *duration).sum::<Duration>() <= *total);
             Some((pod.name.to_string(), steps.iter().map(|(step, _)| step.to_string()).collect()))
         }

@@ -16,7 +16,7 @@ use crate::{
         score::{add_up, check_range, check_scores, next_scores, pre_score},
         score_column::{ScoreColumn, append_rows, at, put},
     },
-    status::Status,
+    status::{Code, Status},
 };
 
 /// The maximum number of verdicts that are renewed before it is known whether they are needed.
@@ -35,10 +35,12 @@ impl ClassAnswers {
         range: SearchRange,
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
+        let step = profile.meter().start_step(call.cycle);
         attempt.findings.begin_search(range);
         let changed = self.catch_up(call.table);
         self.plan_filters(profile, call, &attempt.findings.skipped_filters);
         self.scratch.n_asked_anew = 0;
+        profile.meter().end_step(&step, "ReuseAnswers", Code::Success);
         let start_of_point = profile.meter().start(call.cycle);
         let result =
             self.check_few(profile, call, changed).and_then(|()| self.visit(profile, call, order, range, attempt));

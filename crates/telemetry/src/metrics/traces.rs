@@ -1,0 +1,60 @@
+//! The spans that were sent to a collector of traces, and those that were lost.
+
+use prometheus::IntCounterVec;
+
+use super::registration::{Registration, Stability};
+
+/// The counters, which all callers share.
+#[derive(Clone, Debug)]
+pub struct TraceMetrics {
+    exported: IntCounterVec,
+    lost: IntCounterVec,
+}
+
+/// The reason why spans were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostSpans {
+    /// Too many others waited for the collector.
+    QueueFull,
+    /// The collector refused them or could not be reached.
+    NotTaken,
+}
+
+impl LostSpans {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::NotTaken => "not_taken",
+        }
+    }
+}
+
+impl TraceMetrics {
+    pub(super) fn new(add: &mut Registration) -> Self {
+        let none = Stability::None;
+        Self {
+            exported: add.counter(
+                none,
+                "berth_trace_spans_exported_total",
+                "Spans that the collector of traces took.",
+                &[],
+            ),
+            lost: add.counter(
+                none,
+                "berth_trace_spans_lost_total",
+                "Spans that did not reach the collector of traces, by reason.",
+                &["reason"],
+            ),
+        }
+    }
+
+    /// Records that the collector took this many spans.
+    pub fn exported(&self, n_spans: usize) {
+        self.exported.with_label_values::<&str>(&[]).inc_by(n_spans as u64);
+    }
+
+    /// Records that this many spans were lost.
+    pub fn lost(&self, n_spans: usize, reason: LostSpans) {
+        self.lost.with_label_values(&[reason.as_str()]).inc_by(n_spans as u64);
+    }
+}
