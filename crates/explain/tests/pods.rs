@@ -275,6 +275,8 @@ fn attempts_that_ended_before_a_decision_are_named() {
         let failed = DecisionRecord {
             uid: "web".into(),
             at: Time(0),
+            cycle: CycleId(3),
+            trace: None,
             attempt: 2,
             outcome: Outcome::Failed { message: "trapped in filter".to_owned() },
             sampled: Sampled::default(),
