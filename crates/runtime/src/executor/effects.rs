@@ -135,18 +135,7 @@ impl Executor {
                 span.end(&patched);
                 patched.map_err(|error| failed("patch", &object, &error))?;
             }
-            Effect::Create { kind, namespace, body } => {
-                let object = self.place(&kind, namespace, String::new()).await?;
-                let body: Value = parse("body", &body)?;
-                let span = self.begin_effect(cause, "POST", &object, None);
-                let created = self.writer.create_object(&object, &body).await;
-                span.end(&created);
-                if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
-                    self.sinks.metrics.claim_created(created.is_ok());
-                }
-                let created = created.map_err(|error| failed("create", &object, &error))?;
-                return Ok(created["metadata"]["uid"].as_str().map(Into::into));
-            }
+            Effect::Create { kind, namespace, body } => return self.create(cause, &kind, namespace, &body).await,
             Effect::Delete { kind, namespace, name } => {
                 let object = self.place(&kind, namespace, name).await?;
                 let span = self.begin_effect(cause, "DELETE", &object, None);
@@ -183,6 +172,20 @@ impl Executor {
             }
         }
         Ok(None)
+    }
+
+    /// Creates the object, and returns its uid.
+    async fn create(&self, cause: &Cause<'_>, kind: &str, namespace: String, body: &[u8]) -> Result<Option<Box<str>>> {
+        let object = self.place(kind, namespace, String::new()).await?;
+        let body: Value = parse("body", body)?;
+        let span = self.begin_effect(cause, "POST", &object, None);
+        let created = self.writer.create_object(&object, &body).await;
+        span.end(&created);
+        if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
+            self.sinks.metrics.claim_created(created.is_ok());
+        }
+        let created = created.map_err(|error| failed("create", &object, &error))?;
+        Ok(created["metadata"]["uid"].as_str().map(Into::into))
     }
 
     fn begin_effect(
