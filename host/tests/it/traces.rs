@@ -123,6 +123,13 @@ impl Trace {
         self.steps.iter().chain(&self.requests).map(|span| span.name.as_str()).collect()
     }
 
+    /// Whether the parent of each span has arrived too. The scheduler hands over the steps of an attempt from time to
+    /// time, so they may arrive after the requests.
+    fn has_all_parents(&self) -> bool {
+        let known: BTreeSet<&[u8]> = self.steps.iter().chain([&self.attempt]).map(|span| &*span.span_id).collect();
+        self.steps.iter().chain(&self.requests).all(|span| known.contains(&*span.parent_span_id))
+    }
+
     /// Checks that each span lies within its parent, and that no two parts of one span overlap. A request may outlast
     /// its attempt: the watch may show the bound pod before the answer arrives.
     fn check_nesting(&self) {
@@ -176,7 +183,9 @@ async fn the_spans_of_a_bound_pod_nest_and_add_up_to_its_attempt() {
         }
         let is_complete = |received: &Received| {
             let traces = attempts(received, "scheduled");
-            let has_all = |trace: &Trace| ["PostBind", "POST pods/binding"].iter().all(|name| trace.has(name));
+            let has_all = |trace: &Trace| {
+                trace.has_all_parents() && ["PostBind", "POST pods/binding"].iter().all(|name| trace.has(name))
+            };
             traces.len() == names.len() && traces.iter().all(has_all)
         };
         let received = collector.until("a trace of each pod", is_complete).await;
@@ -236,15 +245,16 @@ async fn a_pod_that_fits_nowhere_and_a_preemption_are_traced() {
     high["spec"]["priorityClassName"] = json!("high");
     bench.cluster.create(&high).await;
     bench.cluster.node_of("high").await;
-    let find = |received: &Received, pod: &str, request: &str| {
+    let find = |received: &Received, (pod, spans): (&str, [&str; 2])| {
         let mut traces = attempts(received, "unschedulable").into_iter();
-        traces.find(|trace| trace.pod == pod && trace.has(request))
+        traces
+            .find(|trace| trace.pod == pod && trace.has(request) && trace.has("PostFilter") && trace.has_all_parents())
     };
-    let [big, high] = [("big", "PATCH pods/status"), ("high", "DELETE pods")];
-    let is_complete = |received: &Received| find(received, big.0, big.1).and(find(received, high.0, high.1)).is_some();
+    let [big, high] = [("big", ["PATCH pods/status", "Diagnose"]), ("high", ["DELETE pods", "PostFilter"])];
+    let is_complete = |received: &Received| find(received, big).and(find(received, high)).is_some();
     let received = collector.until("traces of both pods", is_complete).await;
-    let big = find(&received, big.0, big.1).expect("waited for");
-    let high = find(&received, high.0, high.1).expect("waited for");
+    let big = find(&received, big).expect("waited for");
+    let high = find(&received, high).expect("waited for");
     let message = text(&big.attempt.attributes, "message").expect("a message");
     assert!(message.contains("Insufficient cpu"), "{message}");
     assert_eq!(big.named("Diagnose").parent_span_id, big.attempt.span_id);
@@ -269,8 +279,10 @@ async fn a_request_that_fails_is_an_error() {
     let bench = Bench::start_on(cluster, &collector.address.to_string(), 1_000_000).await;
     bench.cluster.create(&pod("a", "100m", "64Mi")).await;
     bench.cluster.node_of("a").await;
-    let is_complete =
-        |received: &Received| attempts(received, "error").iter().any(|trace| trace.has("POST pods/binding"));
+    let is_complete = |received: &Received| {
+        let has_all = |trace: &Trace| trace.has("POST pods/binding") && trace.has("Bind") && trace.has_all_parents();
+        attempts(received, "error").iter().any(has_all)
+    };
     let received = collector.until("a trace", is_complete).await;
     let traces = attempts(&received, "error");
     let [trace] = traces.as_slice() else { panic!("{traces:?}") };
