@@ -35,6 +35,7 @@ macro_rules! kube_lines {
 }
 
 kube_lines! {
+    STARTING = "all" V(0) "Starting Kubernetes Scheduler" ["version"];
     ADD_UNSCHEDULED_POD = "all" V(3) "Add event for unscheduled pod" ["pod"];
     UPDATE_UNSCHEDULED_POD = "all" V(4) "Update event for unscheduled pod" ["pod"];
     DELETE_UNSCHEDULED_POD = "all" V(3) "Delete event for unscheduled pod" ["pod"];
