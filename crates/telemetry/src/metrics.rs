@@ -28,7 +28,7 @@ pub use self::{
     allowed_labels::{AllowedLabels, InvalidKey},
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     informers::InformerMetrics,
-    scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
+    scheduler::{Distribution, Figures, PluginTimings, SchedulerMetrics, Timing},
     traces::{LostSpans, TraceMetrics},
 };
 use self::{

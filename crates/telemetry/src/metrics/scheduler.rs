@@ -20,7 +20,7 @@ use super::{
     to_gauge,
 };
 
-pub use self::figures::{Distribution, Figures, Timing};
+pub use self::figures::{Distribution, Figures, PluginTimings, Timing};
 
 /// The points at which calls of plugins are counted.
 const COUNTED: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
