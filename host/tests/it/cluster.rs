@@ -96,20 +96,29 @@ impl Cluster {
     /// Starts a single scheduler without leader election, and waits until it has seen all pods and nodes. The scheduler
     /// serves `default-scheduler` unless a configuration is given.
     pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {
+        self.scheduler_with(arguments, &[]).await
+    }
+
+    /// Does the same with additional variables.
+    pub(crate) async fn scheduler_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
-        self.run(&[&["--leader-elect=false"], named, arguments].concat()).await
+        self.run_with(&[&["--leader-elect=false"], named, arguments].concat(), variables).await
     }
 
     /// Starts `berth run` and waits until it has seen all pods and nodes.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Scheduler {
+        self.run_with(arguments, &[]).await
+    }
+
+    async fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let kubeconfig = self.kubeconfig().display().to_string();
         let number = self.n_schedulers.fetch_add(1, Ordering::Relaxed);
         let socket = self.dir.path().join(format!("admin-{number}.sock"));
         let admin = socket.display().to_string();
         let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
         let began = Instant::now();
-        let mut process = Process::berth(fixed.iter().chain(arguments));
+        let mut process = Process::berth_with(fixed.iter().chain(arguments), variables);
         let line = process.line("serving /metrics").await;
         let address = line.split_once("address=").expect("the address").1;
         let address = address.split_whitespace().next().expect("an address").parse().expect("an address");
