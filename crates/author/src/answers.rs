@@ -84,7 +84,7 @@ impl Unanswered {
         match self {
             Self::NotImplemented => "the plugin does not implement this point".to_owned(),
             Self::NotAsked(why) => format!("not asked, because {why}"),
-            Self::NothingToSay => "lets the pod go on and asks for nothing".to_owned(),
+            Self::NothingToSay => "lets the pod continue and asks for no effects".to_owned(),
         }
     }
 }

@@ -514,7 +514,7 @@ impl Instance {
     }
 
     fn why_it_waits(&self) -> Status {
-        Status::error(format!("plugin {:?} has used up its time before it was told about changes of pods", self.name))
+        Status::error(format!("plugin {:?} has used up its time, and has not received all changes of pods", self.name))
     }
 }
 

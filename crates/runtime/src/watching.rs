@@ -381,7 +381,13 @@ fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
 
 fn tell_missing(kind: &KindRef, plugins: &str, reason: &str) {
     let (fix, kind) = (watched_kinds::advice_on_missing(kind), watched_kinds::shown(kind));
-    warn!(kind, plugins, reason, fix, "the server does not serve a kind that plugins read; they see no objects of it");
+    warn!(
+        kind,
+        plugins,
+        reason,
+        fix,
+        "the API server does not serve a kind that plugins read; the plugins see no objects of this kind"
+    );
 }
 
 fn object_kind(kind: &KindRef) -> ObjectKind {
