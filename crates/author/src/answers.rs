@@ -143,9 +143,9 @@ pub struct PodAnswer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Hint {
-    /// It is.
+    /// The pod is tried again.
     Queue,
-    /// The event changes nothing for it.
+    /// The event does not affect the pod.
     Skip,
 }
 

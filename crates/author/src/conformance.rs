@@ -23,7 +23,7 @@ use crate::{
 pub struct ConformanceCheck {
     /// The property in words: `the same question gets the same answer`.
     pub property: &'static str,
-    /// Whether the plugin has it.
+    /// Whether the plugin has the property.
     pub outcome: CheckOutcome,
 }
 

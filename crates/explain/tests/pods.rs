@@ -174,7 +174,8 @@ fn the_first_cause_that_holds_is_the_reason() {
     assert_eq!(nothing_known.reason, Cause::Unknown, "that is an answer as well");
 }
 
-/// A plugin of the user rejects pods for reasons that may pass, so its rejection says nothing bad of the pod.
+/// A user's plugin may reject a pod for a temporary reason, so the rejection does not mean that the pod is
+/// misconfigured.
 #[test]
 fn a_full_quota_is_no_misconfiguration() {
     let rejected = |plugin: &str, code: &str, message: &str| {

@@ -71,7 +71,7 @@ pub struct Instance {
     pub grants: Grants,
     /// The configured plugin.
     pub plugin: Box<dyn Plugin>,
-    /// The points at which it may be called.
+    /// The points at which the plugin may be called.
     points: Points,
     /// Whether the plugin's time is bounded. A native plugin has no bounds.
     is_hosted: bool,

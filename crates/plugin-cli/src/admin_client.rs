@@ -227,7 +227,7 @@ impl Place {
         match self {
             Self::Socket(_) => "localhost",
             Self::Https(uri, _) => uri.authority().map_or("", |authority| authority.as_str()),
-            // The connection already says it.
+            // The connection already names the host.
             Self::AsUser(_) => "",
             Self::Http(address) => address,
         }
