@@ -324,7 +324,7 @@ fn a_gate_that_would_open_says_what_has_it_asked_again() {
     assert_eq!((&json["holders"][0]["wouldLetGo"], &json["holders"][0]["message"]), (&json!(true), &json!(null)));
 
     let text = gated(&Status::success(), &[]).text();
-    assert!(text.contains("it would let the pod go now, but none of its events has it asked again\n"), "{text}");
+    assert!(text.contains("it would let the pod go now, but no event makes the scheduler ask it again\n"), "{text}");
 }
 
 #[test]

@@ -444,7 +444,7 @@ pub struct Refusal {
 }
 
 /// An iteration over the plugins of one point. It borrows the profile only during each step, so the caller may call the
-/// plugin and then ask the profile for its name.
+/// plugin and then ask the profile for the name of the plugin.
 #[derive(Debug)]
 pub struct PluginsAt<P: ?Sized> {
     /// The plugins that were not visited yet, as positions in [`PluginSet::at`].

@@ -206,7 +206,9 @@ impl AdminClient {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        Ok(request.body(Body::from(body)).map_err(|error| Usage(format!("{path}: not a request: {error}")))?)
+        Ok(request
+            .body(Body::from(body))
+            .map_err(|error| Usage(format!("cannot build the request for {path}: {error}")))?)
     }
 }
 
