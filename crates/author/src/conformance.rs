@@ -95,7 +95,7 @@ struct Property {
 enum FaultHeading {
     /// The property at [`NO_FAULTS`].
     NoFaults,
-    /// The checked property itself, if clusters of ordinary size cause no fault.
+    /// The checked property itself, if only a cluster of the size of this property causes the fault.
     Own,
 }
 

@@ -31,7 +31,7 @@ const PREEMPTING: &str = "DefaultPreemption";
 /// The type of entities that the queue holds.
 const POD: &str = "pod";
 
-/// The plugin that waits for devices when it waits for objects.
+/// The plugin whose waits for objects count as waits for devices.
 const ALLOCATES_DEVICES: &str = "DynamicResources";
 
 /// The metrics. Only the scheduling thread writes them.
