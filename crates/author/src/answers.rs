@@ -264,7 +264,7 @@ impl PluginAnswers {
     }
 
     /// The effects that the scheduler carries out in this step, in the order in which the points are called. It carries
-    /// out none beside a rejection at Permit.
+    /// out none together with a rejection at Permit.
     pub(crate) fn effects(&self) -> Vec<CaseEffect> {
         let permit = self.permit.as_ref().filter(|permit| permit.code.is_none());
         let answers = [self.post_filter.as_ref(), permit, self.pre_bind.as_ref(), self.bind.as_ref()];
