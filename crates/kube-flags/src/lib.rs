@@ -239,8 +239,8 @@ pub const FLAGS: &[Flag] = &[
     flag("kept-decisions-mib", Number, Used),
 ];
 
-const ABOUT: &str = "Berth in kube-scheduler's place: takes kube-scheduler 1.36's flags, with their meaning. Flags that have none here are accepted \
-with a warning; what would change decisions and is not built is refused. --plugins-dir, --plugin-config, --artifact-cache, \
+const ABOUT: &str = "Berth in kube-scheduler's place. Takes the flags of kube-scheduler 1.36 with the same meaning. A flag without a meaning in Berth \
+is accepted with a warning; a value that would change decisions and is not implemented is refused. --plugins-dir, --plugin-config, --artifact-cache, \
 --plugin-state, --audit-log, --tracing-config-file, --metrics-address, --admin-socket and --kept-decisions-mib are those of `berth run`.";
 
 /// The flags that were given.

@@ -122,8 +122,8 @@ impl PluginReport {
         let of_points = self.missed_points.iter().map(|missed| {
             complaint(
                 true,
-                format!("plugin {name} is not asked where the configuration enables it: {missed}"),
-                "take the plugin out of that list, or install a version that implements the point",
+                format!("plugin {name} does not run at an extension point where the configuration enables it: {missed}"),
+                "remove the plugin from this extension point in the profile, or install a version that implements the point",
             )
         });
         let is_used = !self.profiles.is_empty();

@@ -349,7 +349,7 @@ impl Supervisor {
                 let (version_number, is_restart) = (version.version.clone(), restarted == Some(binary));
                 let swapped = Notice::Swapped { profile, version: version_number, binary, is_restart };
                 sinks.tell(plugin, by.clone(), swapped);
-                // The first instance of the binary was already told of.
+                // The missed points were already reported for the first instance of the binary.
                 if !is_restart {
                     for missed in inventory.missed_points(plugin, scheduler_name) {
                         sinks.tell(plugin, by.clone(), Notice::PointMissed { missed });

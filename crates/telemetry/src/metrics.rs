@@ -167,7 +167,7 @@ impl Metrics {
             cycle_duration: add.histogram(
                 own,
                 "berth_scheduling_cycle_duration_seconds",
-                "Duration of a scheduling cycle, with delays by plugin swaps, in fine buckets.",
+                "Duration of a scheduling cycle, including delays by plugin swaps, in fine buckets.",
                 &[],
                 fine_buckets(),
             ),

@@ -234,7 +234,7 @@ impl Notice {
                 let (digest, to) = (digest.to_string(), digest_or_built_in(to));
                 let fields = Fields { digest: Some(digest.clone()), to: Some(to.clone()), ..Fields::reason(&reason) };
                 Row {
-                    log: Row::error(fields, "rolled back to the version before"),
+                    log: Row::error(fields, "rolled back to the previous version"),
                     metric: Some(Metric::Swap("rolled_back")),
                     audit: Some(AuditEvent::RolledBack { digest, to, reason }),
                     event: Row::event(EventReason::PluginRolledBack, note).of(plugin),

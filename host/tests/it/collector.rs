@@ -1,4 +1,4 @@
-//! A collector of traces for tests: it takes spans over HTTP and gRPC, refuses them, or never answers.
+//! A trace collector for tests: it accepts spans over HTTP and gRPC, refuses spans, or never answers.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -438,7 +438,7 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     let line = list.lines().find(|line| line.contains("ByPriority")).expect("a line");
     assert!(line.contains("probation") && says_about(line, until) && line.contains(&digest(2)[..12]), "{line}");
     bench.create("trapping", Behavior::Trap).await;
-    bench.scheduler.process.line("rolled back to the version before").await;
+    bench.scheduler.process.line("rolled back to the previous version").await;
     bench.delete("trapping").await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!(entry["refusedDigest"], digest(2));
@@ -493,7 +493,7 @@ async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     bench.cluster.node_of("sturdy").await;
 
     bench.create("fragile", Behavior::Normal).await;
-    bench.scheduler.process.line("rolled back to the version before").await;
+    bench.scheduler.process.line("rolled back to the previous version").await;
     bench.delete("fragile").await;
     bench.scheduler.until("/metrics", serves(1)).await;
     let entry = bench.plugin("BreaksDown", "serves again", |plugin| plugin["digest"] == digest(1)).await;

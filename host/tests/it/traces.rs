@@ -307,7 +307,7 @@ async fn a_collector_that_takes_nothing_costs_nothing_and_is_counted() {
         bench.metric("berth_trace_spans_lost_total{reason=\"not_taken\"}", |spans| spans > 10).await;
         bench.metric("berth_trace_spans_exported_total", |spans| spans == 0).await;
         let mut bench = bench;
-        bench.scheduler.process.line("the collector of traces does not take spans; they are lost").await;
+        bench.scheduler.process.line("the trace collector does not accept spans; the spans are lost").await;
     }
 }
 

@@ -64,7 +64,7 @@ fn gates_page() -> String {
          `crates/config/src/feature_gates.rs`. A test fails when the page differs.\n\n\
          ## Gates that can be switched\n\n\
          A dash says that the release does not have the gate, and refuses it.\n\n\
-         | gate | 1.36 | 1.37 | what is so while it is on |\n\
+         | gate | 1.36 | 1.37 | effect while it is on |\n\
          |---|---|---|---|\n",
     );
     for (name, explanation) in switchable() {
@@ -73,7 +73,7 @@ fn gates_page() -> String {
     page += &format!(
         "\n\
          With `--min-compatibility-version=1.37` these gates are on in 1.37: {}.\n\n\
-         ## Gates that are not built\n\n\
+         ## Gates that are not implemented\n\n\
          Berth does not implement the other value of these gates of the scheduler. It accepts the default value, and refuses any other value.\n\n\
          | gate | 1.36 | 1.37 | reason |\n\
          |---|---|---|---|\n",
@@ -105,7 +105,7 @@ fn releases_page() -> String {
          --kubernetes-version=1.37` is an API server of 1.37. If Berth is called as kube-scheduler, it takes `--min-compatibility-version` too: see [feature\n\
          gates](feature-gates.md). The tables of this page are made from the code. A test fails when the page differs.\n\n\
          ## What 1.37 decides differently\n\n\
-         | change | 1.36 | 1.37 | what is so while it is on |\n\
+         | change | 1.36 | 1.37 | effect while it is on |\n\
          |---|---|---|---|\n",
     );
     let [old, new] = Release::ALL;

@@ -167,7 +167,7 @@ fn one(plugin: &PluginReport) -> Markup {
             dl.facts {
                 (row("A call", format!("{} ms", thousands(plugin.limits.call_milliseconds))))
                 (row("PostFilter", format!("{} ms", thousands(plugin.limits.post_filter_milliseconds))))
-                (row("Of a second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
+                (row("Time per second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
                 (row("Memory", berth_explain::amount("memory", i64::try_from(plugin.limits.memory_bytes).unwrap_or(i64::MAX))))
             }
         }
