@@ -294,7 +294,8 @@ impl CaseStep {
             | Point::Normalize
             | Point::PreBindPreFlight
             | Point::PostBind
-            | Point::Sign => return None,
+            | Point::Sign
+            | Point::Explain => return None,
         };
         if is_implemented { not_asked.map(Unanswered::NotAsked) } else { Some(Unanswered::NotImplemented) }
     }
