@@ -15,7 +15,6 @@ use crate::{
     record::{RankedNode, ranked},
     resources::{Lack, ResourceSum, lacks, sums},
     suggestion::{Obstacles, Suggestion, suggestions},
-    words::PluginWords,
 };
 
 /// The number of nodes that are named beside each count.
@@ -148,6 +147,20 @@ pub struct Preemption {
     pub unnamed: usize,
     /// The message in the plugins' words; empty if there is a node.
     pub message: String,
+}
+
+/// What a plugin says about the pod in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginWords {
+    /// The name of the plugin.
+    pub plugin: String,
+    /// The node that the caller asked about, if the words are about the pod on this node. `None` for words about the pod
+    /// as a whole.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// One line. The host has cut a longer text of a component.
+    pub text: String,
 }
 
 /// One node.

@@ -25,8 +25,8 @@ mod text;
 mod words;
 
 pub use analysis::{
-    Analysis, CYCLES, Combination, NodeReport, PluginReport, PluginTook, PodRejected, Preemption, ReasonCount,
-    Refusals, analyze, refusals,
+    Analysis, CYCLES, Combination, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected, Preemption,
+    ReasonCount, Refusals, analyze, refusals,
 };
 pub use cause::Cause;
 pub use explanation::Explanation;
@@ -37,4 +37,4 @@ pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
 pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};
 pub use suggestion::Suggestion;
-pub use words::{PluginWords, add_words};
+pub use words::add_words;

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PodRejected},
+    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected},
     cause::Cause,
     explanation::Explanation,
     nearest::NearNode,
@@ -11,7 +11,6 @@ use crate::{
     resources::{Lack, amount},
     subject::{Holder, State, WaitsFor},
     suggestion::Suggestion,
-    words::PluginWords,
 };
 
 /// The number of reasons and combinations that are shown; JSON has all of them.

@@ -7,26 +7,11 @@ use berth_framework::{
     run::{self, Attempt, PreFilterOutcome, SearchRange},
 };
 use berth_model::NodeIdx;
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    analysis::{Analysis, CYCLES},
+    analysis::{Analysis, CYCLES, PluginWords},
     question::Question,
 };
-
-/// What a plugin says about the pod in its own words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PluginWords {
-    /// The name of the plugin.
-    pub plugin: String,
-    /// The node that the caller asked about, if the words are about the pod on this node. `None` for words about the pod
-    /// as a whole.
-    #[serde(default)]
-    pub node: Option<String>,
-    /// One line. The host has cut a longer text of a component.
-    pub text: String,
-}
 
 /// Asks the plugins that explain themselves about the pod of `call`, and about the node of the question if there is one.
 /// The call and the question are those of [`analyze`](crate::analyze), which comes first.
