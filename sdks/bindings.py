@@ -74,7 +74,7 @@ def named_c(part):
 def write_c(generated, _gofmt):
     folder = fresh(SDKS / "c/bindings")
     (folder / "plugin.c").write_text(parted_c((generated / "plugin.c").read_text()).rstrip() + "\n")
-    shutil.copy(generated / "plugin.h", folder)
+    (folder / "plugin.h").write_text(stripped((generated / "plugin.h").read_text()))
 
 
 def used_imports(imports, body):
@@ -112,6 +112,11 @@ def write_go(generated, gofmt):
 
 def with_runtime(text):
     text = re.sub(r'"go\.bytecodealliance\.org/pkg/wit/\w+"', f'"{GO_RUNTIME}"', text)
+    return stripped(text)
+
+
+def stripped(text):
+    """The text without blanks at the ends of lines."""
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
 
 

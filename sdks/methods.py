@@ -27,7 +27,7 @@ ANSWERED_BY = {
     "reuse": [("reach",)],
 }
 ALIKE = """filter pre_enqueue pre_filter post_filter pre_score permit pre_bind_pre_flight pre_bind bind post_bind
-queueing_hint sign"""
+queueing_hint sign explain"""
 ANSWERED_BY.update((name.replace("_", "-"), [(name,)]) for name in ALIKE.split())
 
 # The interface that calls each method.

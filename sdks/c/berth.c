@@ -237,6 +237,9 @@ static void check_members(void) {
 #ifdef BERTH_EXPORTS_SIGN
   require(berth_plugin.sign, "sign", "sign");
 #endif
+#ifdef BERTH_EXPORTS_EXPLAIN
+  require(berth_plugin.explain, "explain", "explain");
+#endif
 #ifdef BERTH_EXPORTS_REUSE
   require(berth_plugin.reach, "reuse", "reach");
 #endif

@@ -218,7 +218,7 @@ struct berth_plugin {
 
   /* The functions of the other extension points. plugin.wit must export the interface of each function: pre-enqueue,
    * queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind,
-   * queueing-hint, sign, reuse, state. */
+   * queueing-hint, sign, reuse, state, explain. */
 
   /* Passes if the pod may enter activeQ. */
   berth_verdict (*pre_enqueue)(const berth_pod *pod);
@@ -252,6 +252,10 @@ struct berth_plugin {
   bool (*queueing_hint)(const berth_pod *pod, const char *resource, uint16_t actions, const struct berth_subject *subject);
   /* Returns the same string for all pods that get the same answers, or NULL. */
   const char *(*sign)(const berth_pod *pod);
+  /* Says in the plugin's own words why it answers about the pod as it does. It is called only if a user asks, as with
+   * `berth explain`. It returns one line about `*node`, or about the pod as a whole if `node` is NULL. NULL says nothing. The
+   * text is cut after 1024 bytes. It must live until the plugin is called again. */
+  const char *(*explain)(const berth_pod *pod, const berth_row *node);
   /* Says on which data the verdicts and scores for the pod depend, so that the scheduler may keep answers for pods that
    * differ only in their names. */
   struct berth_reach (*reach)(const berth_pod *pod);

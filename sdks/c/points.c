@@ -419,6 +419,15 @@ bool exports_berth_scheduler_sign_sign(berth_pod *pod, plugin_string_t *ret) {
 }
 #endif
 
+#ifdef BERTH_EXPORTS_EXPLAIN
+void exports_berth_scheduler_explain_explain(uint64_t cycle, berth_row *maybe_node, plugin_string_t *ret) {
+  const berth_pod *pod = berth_pod_of(cycle);
+  berth_forget();
+  const char *words = pod ? berth_plugin.explain(pod, maybe_node) : NULL;
+  *ret = string_of(words ? words : "");
+}
+#endif
+
 #ifdef BERTH_EXPORTS_STATE
 void exports_berth_scheduler_state_snapshot(plugin_list_u8_t *ret) {
   berth_forget();

@@ -73,6 +73,7 @@ async function bundle() {
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
       reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state, reuse, syncPods,
+      explain,
     } = serve(plugin, ${JSON.stringify([...world.exported.keys()])});
   `;
   const bundled = await esbuild.build({

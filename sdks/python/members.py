@@ -13,7 +13,7 @@ ATTRIBUTES = ("name", "version", "columns", "pods", "pod_json", "objects", "even
 
 # The methods that Berth calls, by their parameters after `self`.
 CALLED_WITH = {
-    "pod, node": "filter score pod_placed pod_removed reserve unreserve permit pre_bind_pre_flight pre_bind bind post_bind",
+    "pod, node": "filter score pod_placed pod_removed reserve unreserve permit pre_bind_pre_flight pre_bind bind post_bind explain",
     "pod, nodes": "filter_nodes score_nodes pre_score",
     "pod, columns": "filter_columns score_columns",
     "pod, scores": "normalize normalize_columns",

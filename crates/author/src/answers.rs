@@ -8,7 +8,10 @@ use berth_testing::Answers;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::case_effect::CaseEffect;
+use crate::{
+    case_effect::CaseEffect,
+    case_words::{CaseWords, difference},
+};
 
 /// The results of one scheduling cycle with one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -52,6 +55,12 @@ pub struct PluginAnswers {
     /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+    /// What the plugin says to people about the pod, before the step sends it anywhere. It is asked only if this is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explain: Option<CaseWords>,
+    /// What the plugin says to people about the pod on nodes, by the names of the nodes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub explain_nodes: BTreeMap<String, CaseWords>,
     /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.
     #[serde(skip)]
     pub(crate) gone_on: BTreeSet<String>,
@@ -406,7 +415,19 @@ impl PluginAnswers {
             let expected = expected.hint.map_or_else(|| "no answer".to_owned(), show);
             lines.push(format!("QueueingHint: {given}, expected {expected}"));
         }
+        lines.extend(self.words_changes(expected));
         lines
+    }
+
+    /// The differences in the plugin's own words.
+    fn words_changes(&self, expected: &Self) -> Vec<String> {
+        let about_pod = difference("Explain", self.explain.as_ref(), expected.explain.as_ref());
+        let (said, wanted) = (&self.explain_nodes, &expected.explain_nodes);
+        let nodes: BTreeSet<&String> = [said, wanted].into_iter().flat_map(BTreeMap::keys).collect();
+        let about_nodes = nodes
+            .into_iter()
+            .filter_map(|node| difference(&format!("Explain about {node}"), said.get(node), wanted.get(node)));
+        about_pod.into_iter().chain(about_nodes).collect()
     }
 
     /// The difference between the two answers of PreFilter. It names the nodes that the cluster does not have: the

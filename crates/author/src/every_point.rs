@@ -45,6 +45,12 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
     lives(plugin, about_nodes.as_ref().err().cloned())?;
     let Ok(about_nodes) = about_nodes else { return Ok(()) };
     let all = call.table.nodes();
+    for node in [None].into_iter().chain(all.iter().next().map(Some)) {
+        if let Some(point) = plugin.explain() {
+            let words = point.explain(call, node);
+            lives(plugin, words.err())?;
+        }
+    }
     if let Some(point) = plugin.post_filter() {
         let rejected =
             RejectedNodes { status: Status::unschedulable("no other plugin lets it pass"), nodes: all.clone() };

@@ -1,7 +1,7 @@
 //! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
 
 use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, RejectedNodes, Status};
-use berth_model::{Pod, Time, api};
+use berth_model::{NodeIdx, Pod, Time, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
@@ -284,6 +284,26 @@ impl PluginHarness {
             plugin.end_cycle(call.cycle);
         }
         decided.map(|(answers, _)| answers)
+    }
+
+    /// What the plugin says in its own words about the pod on each node, or about the pod as a whole for `None`, after the
+    /// points that choose a node. Empty if the plugin does not explain its answers.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub(crate) fn explain(&mut self, pod: &Pod, nodes: &[Option<NodeIdx>]) -> Result<Vec<String>, Status> {
+        self.sync()?;
+        let cycle = self.waiting.next_cycle();
+        let call = self.cluster.call(cycle, pod);
+        let plugin = &mut *self.plugin;
+        // A plugin may reject the pod or fail the attempt, and say why.
+        let _ = berth_testing::ask(plugin, &call);
+        let mut words = Vec::new();
+        for node in nodes {
+            words.extend(plugin.explain().map(|point| point.explain(&call, *node)));
+        }
+        plugin.end_cycle(call.cycle);
+        words.into_iter().collect()
     }
 
     /// The status with which PreEnqueue keeps the pod back.

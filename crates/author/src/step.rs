@@ -216,6 +216,7 @@ impl CaseStep {
             return Err(CaseError::Waits(interned.uid.to_string()));
         }
         let by_others = self.by_others(harness)?;
+        let words = self.words(harness, &interned)?;
         if waits && !self.pod.is_null() {
             self.change_waiting(harness, interned.clone())?;
             changed.push(core_object("Pod", &self.pod));
@@ -238,6 +239,7 @@ impl CaseStep {
         }
         follow_effects(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
         answers.add_ended_waits(ended);
+        (answers.explain, answers.explain_nodes) = (words.explain, words.explain_nodes);
         answers.order = self.order(harness)?;
         answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
         answers.note_unknown_nodes(|name| harness.cluster().node(name).is_some());
@@ -294,7 +296,8 @@ impl CaseStep {
             | Point::Normalize
             | Point::PreBindPreFlight
             | Point::PostBind
-            | Point::Sign => return None,
+            | Point::Sign
+            | Point::Explain => return None,
         };
         if is_implemented { not_asked.map(Unanswered::NotAsked) } else { Some(Unanswered::NotImplemented) }
     }
@@ -310,6 +313,29 @@ impl CaseStep {
             (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
             (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit (a later step lets it go on)"),
         }
+    }
+
+    /// The plugin's own words, where the case expects some.
+    fn words(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<PluginAnswers, CaseError> {
+        let PluginAnswers { explain, explain_nodes, .. } = &self.expect;
+        let mut words = PluginAnswers::default();
+        let mut about = vec![None; explain.iter().len()];
+        for name in explain_nodes.keys() {
+            let node = harness.cluster().node(name);
+            let absent = || CaseError::NoSuchNodeIn { key: "explainNodes", node: name.clone() };
+            about.push(Some(node.ok_or_else(absent)?));
+        }
+        if about.is_empty() {
+            return Ok(words);
+        }
+        let mut said = harness.explain(pod, &about).map_err(CaseError::Plugin)?.into_iter();
+        if let Some(expected) = explain {
+            words.explain = said.next().map(|text| expected.or_said(text));
+        }
+        for ((name, expected), text) in explain_nodes.iter().zip(said) {
+            words.explain_nodes.insert(name.clone(), expected.or_said(text));
+        }
+        Ok(words)
     }
 
     /// The rejections of other plugins.

@@ -1,7 +1,7 @@
 //! The extension points that a configuration file can name, and which plugins implement each.
 //!
-//! The framework has more points than a file. A plugin cannot be enabled at Normalize, PreBindPreFlight, QueueingHint
-//! or Sign; it simply implements them. A [`PluginCatalogue`] has everything that the expansion needs to know about
+//! The framework has more points than a file. A plugin cannot be enabled at Normalize, PreBindPreFlight,
+//! QueueingHint, Sign or Explain; it simply implements them. A [`PluginCatalogue`] has everything that the expansion needs to know about
 //! plugins. Out-of-tree plugins are found at run time, so the program has its own catalogue; [`crate::InTree`] is
 //! kube-scheduler's.
 
@@ -60,6 +60,6 @@ fn key(point: Point) -> Option<&'static str> {
         Point::PreBind => Some("preBind"),
         Point::Bind => Some("bind"),
         Point::PostBind => Some("postBind"),
-        Point::Normalize | Point::PreBindPreFlight | Point::QueueingHint | Point::Sign => None,
+        Point::Normalize | Point::PreBindPreFlight | Point::QueueingHint | Point::Sign | Point::Explain => None,
     }
 }

@@ -23,6 +23,9 @@ const N_EXAMPLES: usize = 3;
 /// The number of nodes that are shown with all their scores.
 const N_BEST: usize = 10;
 
+/// The number of cycles that an analysis uses: the cycle of its call, and those after it. A plugin knows one pod in each.
+pub const CYCLES: u64 = 16;
+
 /// The plugin that refuses nodes because of amounts.
 pub(crate) const NODE_RESOURCES_FIT: &str = "NodeResourcesFit";
 
@@ -60,6 +63,11 @@ pub struct Analysis {
     pub took: Vec<PluginTook>,
     /// The report on the node that the caller asked about.
     pub node: Option<NodeReport>,
+    /// What plugins say in their own words, in the order of the profile.
+    pub words: Vec<PluginWords>,
+    /// The words that could not be had, with the reasons. [`Explanation::notes`](crate::Explanation::notes) takes them.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// The time that a plugin took.
@@ -141,6 +149,20 @@ pub struct Preemption {
     pub message: String,
 }
 
+/// What a plugin says about the pod in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PluginWords {
+    /// The name of the plugin.
+    pub plugin: String,
+    /// The node that the caller asked about, if the words are about the pod on this node. `None` for words about the pod
+    /// as a whole.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// One line. The host has cut a longer text of a component.
+    pub text: String,
+}
+
 /// One node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -160,7 +182,8 @@ pub struct NodeReport {
 }
 
 /// Asks the plugins about the pod of `call` on all nodes. The plugins must have been synced with the table of the call.
-/// They must not be instances that schedule, because the cycle of the call begins and ends here.
+/// They must not be instances that schedule, because the cycle of the call begins and ends here, as do the next ones, of
+/// which there are fewer than [`CYCLES`].
 pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Analysis {
     let mut analysis = Analysis { nodes: question.order.len(), ..Analysis::default() };
     let asked = ask(profile, call, question, &mut analysis);

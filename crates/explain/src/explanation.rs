@@ -34,9 +34,10 @@ impl Explanation {
     /// Explains the subject. `decision` is the last decision that is kept, with its age. `analysis` has the current
     /// answers of the plugins.
     #[must_use]
-    pub fn new(subject: Subject, decision: Option<(DecisionRecord, u64)>, analysis: Option<Analysis>) -> Self {
+    pub fn new(subject: Subject, decision: Option<(DecisionRecord, u64)>, mut analysis: Option<Analysis>) -> Self {
         let reason = Cause::of(&subject, decision.as_ref().map(|(record, _)| record), analysis.as_ref());
         let (decision, decided_milliseconds_ago) = decision.unzip();
+        let notes = analysis.as_mut().map(|analysis| std::mem::take(&mut analysis.notes)).unwrap_or_default();
         let mut explanation = Self {
             reason,
             message: String::new(),
@@ -46,7 +47,7 @@ impl Explanation {
             decision,
             decided_milliseconds_ago,
             analysis,
-            notes: Vec::new(),
+            notes,
         };
         explanation.message = explanation.sentence();
         explanation

@@ -3,7 +3,7 @@
 //! Two things are explained. A [`DecisionRecord`] is what is kept of a cycle: it is made from a
 //! [`Decision`](berth_framework::run::Decision) while the cycle's buffers exist, and it is small enough to keep many
 //! ([`DecisionRing`]). An [`Analysis`] is made when a user asks: every Filter plugin is asked about every node on its
-//! own, on a copy of the cluster. Both become part of an [`Explanation`], which is data; [`text`](Explanation::text)
+//! own, on a copy of the cluster, and plugins may add [their own words](PluginWords). Both become part of an [`Explanation`], which is data; [`text`](Explanation::text)
 //! shows it to people.
 //!
 //! This crate knows neither the scheduler, nor a clock, nor the API server: the caller provides the subject and the
@@ -22,10 +22,11 @@ mod ring;
 mod subject;
 mod suggestion;
 mod text;
+mod words;
 
 pub use analysis::{
-    Analysis, Combination, NodeReport, PluginReport, PluginTook, PodRejected, Preemption, ReasonCount, Refusals,
-    analyze, refusals,
+    Analysis, CYCLES, Combination, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected, Preemption,
+    ReasonCount, Refusals, analyze, refusals,
 };
 pub use cause::Cause;
 pub use explanation::Explanation;
@@ -36,3 +37,4 @@ pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
 pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};
 pub use suggestion::Suggestion;
+pub use words::add_words;

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{
-    Call, Profile, Status,
+    Call, CycleId, Profile, Status,
     run::{self, Attempt, PreFilterOutcome, SearchRange},
 };
 use berth_model::{
@@ -70,11 +70,13 @@ pub(crate) fn suggestions(
 ) -> Result<Vec<Suggestion>, Status> {
     let changes = changes(call, obstacles);
     let mut helpful = Vec::new();
-    for change in &changes {
-        helpful.extend(confirmed(profile, call, question, std::slice::from_ref(change))?);
+    // Each changed pod has a cycle of its own: a component keeps the pod with which a cycle began.
+    let mut cycles = (1..).map(|number| Call { cycle: CycleId(call.cycle.0.saturating_add(number)), ..*call });
+    for (change, call) in changes.iter().zip(&mut cycles) {
+        helpful.extend(confirmed(profile, &call, question, std::slice::from_ref(change))?);
     }
-    if helpful.is_empty() && changes.len() > 1 {
-        helpful.extend(confirmed(profile, call, question, &changes)?);
+    if let Some(call) = cycles.next().filter(|_| helpful.is_empty() && changes.len() > 1) {
+        helpful.extend(confirmed(profile, &call, question, &changes)?);
     }
     Ok(helpful)
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PodRejected},
+    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected},
     cause::Cause,
     explanation::Explanation,
     nearest::NearNode,
@@ -296,13 +296,7 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     if let Some(rejected) = &analysis.pod_rejected {
         writeln!(out, "  no node is looked at: {} ({})", rejected.message, rejected.plugins.join(", "))?;
     }
-    for report in &analysis.plugins {
-        writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;
-        for reason in report.reasons.iter().take(N_SHOWN) {
-            let examples = some_of(&reason.examples, reason.nodes);
-            writeln!(out, "         {:>6} {} ({examples})", reason.nodes, reason.reason)?;
-        }
-    }
+    write_plugins(out, analysis)?;
     let together = || analysis.combinations.iter().filter(|combination| combination.plugins.len() > 1);
     for combination in together().take(N_SHOWN) {
         let plugins = combination.plugins.join(" and ");
@@ -342,7 +336,37 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
             None => {}
         }
     }
-    analysis.node.as_ref().map_or(Ok(()), |node| write_node(out, node))
+    analysis.node.as_ref().map_or(Ok(()), |node| write_node(out, node))?;
+    for PluginWords { plugin, node, text } in &analysis.words {
+        if let Some(node) = node {
+            writeln!(out, "  {plugin} says about {node}: {text}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what each plugin refuses on its own and why, and what plugins say in their own words.
+fn write_plugins(out: &mut String, analysis: &Analysis) -> fmt::Result {
+    for report in &analysis.plugins {
+        writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;
+        for reason in report.reasons.iter().take(N_SHOWN) {
+            let examples = some_of(&reason.examples, reason.nodes);
+            writeln!(out, "         {:>6} {} ({examples})", reason.nodes, reason.reason)?;
+        }
+        for words in about_pod(analysis).filter(|words| words.plugin == report.plugin) {
+            writeln!(out, "         says: {}", words.text)?;
+        }
+    }
+    let refuses = |words: &&PluginWords| analysis.plugins.iter().any(|report| report.plugin == words.plugin);
+    for words in about_pod(analysis).filter(|words| !refuses(words)) {
+        writeln!(out, "  {} says: {}", words.plugin, words.text)?;
+    }
+    Ok(())
+}
+
+/// What plugins say about the pod as a whole.
+fn about_pod(analysis: &Analysis) -> impl Iterator<Item = &PluginWords> {
+    analysis.words.iter().filter(|words| words.node.is_none())
 }
 
 fn write_near(out: &mut String, near: &NearNode) -> fmt::Result {

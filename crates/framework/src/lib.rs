@@ -47,9 +47,9 @@ pub use meter::{Measured, Meter, PluginTime, PointTime, Start};
 pub use object_kind::ObjectKind;
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
-    Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
-    PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
-    Preemption, QueueSort, QueueingHint, RejectedNodes, Removal, Reserve, Score, Sign,
+    Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explain, Failure, Filter, HintCall, Normalize, Permit,
+    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, PreScore, Preemption, QueueSort, QueueingHint, RejectedNodes, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, SearchLength, SpentSearches, TimeBounds};

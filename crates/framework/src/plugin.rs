@@ -12,8 +12,8 @@ use crate::{
     hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State},
     manifest::Manifest,
     points::{
-        Bind, Call, CycleId, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue,
-        PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
+        Bind, Call, CycleId, Explain, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight,
+        PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
     },
     status::Status,
 };
@@ -168,6 +168,8 @@ declare! {
     QueueingHint queueing_hint "QueueingHint";
     /// Says which pods get the same answers.
     Sign sign "Sign";
+    /// Says to people why the plugin answers as it does.
+    Explain explain "Explain";
 }
 
 impl Point {

@@ -346,3 +346,13 @@ pub trait QueueingHint {
     /// to five minutes; a wrong `true` costs one attempt.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool;
 }
+
+/// Says in the plugin's own words why it answers about a pod as it does. Only people ask: no decision depends on it.
+pub trait Explain {
+    /// One line about the pod as a whole, or about the pod on `node`; empty if the plugin has nothing to say. It is
+    /// called after the points that choose a node, in a cycle of its own.
+    ///
+    /// # Errors
+    /// The plugin could not say why. This costs no other answer.
+    fn explain(&mut self, call: &Call<'_>, node: Option<NodeIdx>) -> Result<String, Status>;
+}

@@ -11,7 +11,8 @@ use axum::{
 };
 use berth_explain::{
     Analysis, Combination, DecisionRecord, Explanation, NearNode, NodeReason, Outcome, PluginReport as Refuser,
-    PluginScore, PodName, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State, Subject, Suggestion,
+    PluginScore, PluginWords, PodName, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State,
+    Subject, Suggestion,
 };
 use berth_lifecycle::PluginState;
 use berth_model::Time;
@@ -176,6 +177,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
             message: own(),
         }),
         suggestions: vec![Suggestion { change: own(), nodes: 1, examples: vec![own()] }],
+        words: [None, Some(own())].map(|node| PluginWords { plugin: own(), node, text: own() }).to_vec(),
         ..Analysis::default()
     };
     let mut explanation = Explanation::new(subject, Some((decision, 1)), Some(analysis));
@@ -242,7 +244,9 @@ async fn hostile_texts_are_shown_as_they_are() {
         assert!(text.contains(escaped), "{view}: {text}");
     }
     let (_, text) = get(&page, "/page/pod?pod=a/b").await;
-    for part in ["44<small> of 22 normalized, 11 raw</small>", "and 2 that you may not see"] {
+    let words = format!("<dt>{escaped}</dt><dd>{escaped}</dd>");
+    let about_node = format!("<p>{escaped} says about {escaped}: <q>{escaped}</q></p>");
+    for part in ["44<small> of 22 normalized, 11 raw</small>", "and 2 that you may not see", &words, &about_node] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -23,10 +23,10 @@ use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
 use berth_explain::{
     Analysis, DecisionRecord, DecisionRing, Explanation, Holder, NodeReport, PodName, Question, State as PodState,
-    Subject, analyze,
+    Subject, add_words, analyze,
 };
 use berth_framework::{
-    Call, CycleId, Manifest as PluginManifest, Meter, Profile, Status,
+    Call, CycleId, Manifest as PluginManifest, Meter, PluginIdx, Profile, Status,
     run::{NominatedPods, Refusal},
 };
 use berth_model::{Pod, PodUid, Sym, Time, api};
@@ -44,7 +44,7 @@ use tokio::{
 use self::subject::subject;
 use crate::follower::Follower;
 
-/// The cycle in which plugins are asked. The instances for a question see only this cycle.
+/// The cycle in which plugins are asked. The instances for a question see only this cycle and the next ones.
 pub(crate) const CYCLE: CycleId = CycleId(1);
 
 /// The maximum size of a manifest, and the maximum time for its arrival. The API server accepts 3 MiB; a pod has a few
@@ -320,7 +320,7 @@ impl Explainer {
         let asked = self.follower.ask(move |view| {
             let (as_of, is_complete) = (view.as_of(), view.is_complete());
             let analysis =
-                view.with_new_pod(&pod, |view, pod| ask(view, &mut profile, &Arc::new(pod), node.as_deref()));
+                view.with_new_pod(&pod, |view, pod| ask(view, &mut profile, &Arc::new(pod), node.as_deref(), None).0);
             (analysis, as_of, is_complete)
         });
         let (analysis, as_of, is_complete) = asked.await.ok_or(ExplainError::Slow)?;
@@ -353,7 +353,7 @@ const BUSY: &str = "the scheduler is busy: some of this is older than the rest";
 
 /// The explanation with its age.
 fn dated(mut explanation: Explanation, notes: Vec<String>, as_of: Time) -> Explanation {
-    explanation.notes = notes;
+    explanation.notes.splice(0..0, notes);
     explanation.as_of = clock::rfc3339(clock::wall(as_of));
     explanation.age_milliseconds = clock::now().since(as_of);
     explanation
@@ -408,31 +408,43 @@ impl PluginsSay {
         let is_blind = |plugin: &PluginManifest| plugin.needs.pod_json && pod.json.is_none();
         let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
         let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
-        let analysis = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node));
         let gate = gate.and_then(|name| profile.find(&name));
-        let answer =
-            gate.and_then(|plugin| profile.get(plugin)?.pre_enqueue().map(|it| it.pre_enqueue(&pod, view.table())));
+        let (analysis, answer) = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node, gate));
         // A plugin that did not follow the cluster may let the pod in by mistake.
         let at_the_gate = answer.filter(|status| analysis.error.is_none() || !status.is_success());
         Some(Self { analysis, retries, blind, out_of_service, at_the_gate })
     }
 }
 
-fn ask(view: &ClusterView, profile: &mut Profile, pod: &Arc<Pod>, node: Option<&str>) -> Analysis {
+/// Asks the plugins about the pod. Returns their answers, and what the plugin `gate` answers at PreEnqueue.
+fn ask(
+    view: &ClusterView,
+    profile: &mut Profile,
+    pod: &Arc<Pod>,
+    node: Option<&str>,
+    gate: Option<PluginIdx>,
+) -> (Analysis, Option<Status>) {
     profile.set_meter(Meter::of_every_attempt(Arc::new(clock::Stopwatch)));
+    let table = view.table();
+    let at_the_gate = |profile: &mut Profile| {
+        gate.and_then(|plugin| profile.get(plugin)?.pre_enqueue().map(|it| it.pre_enqueue(pod, table)))
+    };
     if let Err(Refusal { plugin, status }) = profile.sync(view.cache()) {
         let error = format!("{}: {}", profile.name(plugin), status.message());
-        return Analysis { nodes: view.table().n_nodes(), error: Some(error), ..Analysis::default() };
+        let analysis = Analysis { nodes: table.n_nodes(), error: Some(error), ..Analysis::default() };
+        return (analysis, at_the_gate(profile));
     }
-    let table = view.table();
     let nominated = NominatedPods::new(table, pod, view.nominated_pods());
     let row = node.and_then(|node| table.find(table.symbols.lookup(node)?));
     let question = Question { order: view.cache().order(), nominated: &nominated, node: row };
-    let mut analysis = analyze(profile, &Call::new(CYCLE, view.as_of(), pod, table), &question);
+    let call = Call::new(CYCLE, view.as_of(), pod, table);
+    let mut analysis = analyze(profile, &call, &question);
     if let (Some(node), None) = (node, row) {
         analysis.node = Some(NodeReport { node: node.to_owned(), ..NodeReport::default() });
     }
-    analysis
+    let answer = at_the_gate(profile);
+    add_words(profile, &call, &question, &mut analysis);
+    (analysis, answer)
 }
 
 #[cfg(test)]

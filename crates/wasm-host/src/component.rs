@@ -67,7 +67,7 @@ impl LoadedComponent {
 
     /// Whether cycles may pass without a call into the plugin, so that it need not be informed of every pod at once.
     pub(crate) fn may_hear_later(&self) -> bool {
-        const ASKED_SELDOM: [Point; 3] = [Point::PostFilter, Point::PreEnqueue, Point::QueueingHint];
+        const ASKED_SELDOM: [Point; 4] = [Point::PostFilter, Point::PreEnqueue, Point::QueueingHint, Point::Explain];
         self.indices.has_reuse()
             || Point::ALL.into_iter().all(|it| ASKED_SELDOM.contains(&it) || !self.points.contains(it))
     }

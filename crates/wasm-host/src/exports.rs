@@ -13,9 +13,9 @@ use wasmtime::{
 use crate::{
     binary::LoadError,
     bindings::points::{
-        bind, cycle, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind, pre_bind_pre_flight,
-        pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, reuse, score, sign, state, sync,
-        sync_pods,
+        bind, cycle, explain, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind,
+        pre_bind_pre_flight, pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, reuse, score,
+        sign, state, sync, sync_pods,
     },
     host_state::HostState,
 };
@@ -96,10 +96,11 @@ interfaces! {
     state: "berth:scheduler/state",
     reuse: "berth:scheduler/reuse",
     sync_pods: "berth:scheduler/sync-pods",
+    explain: "berth:scheduler/explain" => Explain,
 }
 
 /// Points that are called within a cycle.
-const CYCLE_POINTS: [Point; 11] = [
+const CYCLE_POINTS: [Point; 12] = [
     Point::PreFilter,
     Point::Filter,
     Point::PostFilter,
@@ -111,6 +112,7 @@ const CYCLE_POINTS: [Point; 11] = [
     Point::PreBind,
     Point::Bind,
     Point::PostBind,
+    Point::Explain,
 ];
 
 impl ExportIndices {

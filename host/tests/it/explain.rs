@@ -2,7 +2,7 @@
 
 use std::{fs, net::TcpListener, path::PathBuf, process::Command};
 
-use berth_test_guests::{At, Behavior, WantedEffect, asks_for};
+use berth_test_guests::{At, Behavior, WantedEffect, Words, asks_for, explains};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api,
@@ -356,4 +356,66 @@ async fn says(scheduler: &Scheduler, pod: &str, summary: &str, message: &str) {
         Ok((said.contains(summary) && said.contains(message)).then_some(()))
     };
     berth_test_processes::until(message, look).await.expect(pod);
+}
+
+const TALKERS: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [{name: Talks}, {name: Rambles}, {name: Breaks}, {name: Spins}]
+";
+
+/// A plugin that fails while it is asked for its words costs neither the rest of the explanation nor the words of others,
+/// and the plugin in service nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_say_why_in_their_own_words() {
+    let plugins =
+        [("Talks", Words::Short), ("Rambles", Words::Mebibyte), ("Breaks", Words::Trap), ("Spins", Words::Spin)];
+    let bench = plugin_life::Bench::start_with(|dir| {
+        fs::write(dir.join("config.yaml"), TALKERS).expect("a file");
+        let host = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
+        fs::write(dir.join("plugins.yaml"), host).expect("a file");
+        for (name, words) in plugins {
+            fs::write(dir.join(format!("plugins/{name}.wasm")), explains(name, words).expect("a component"))
+                .expect("a file");
+        }
+    })
+    .await;
+    bench.create("web", Behavior::Normal).await;
+    let node = bench.cluster.node_of("web").await;
+    let faults = async || [bench.ask(&["describe", "Breaks"]).await, bench.ask(&["describe", "Spins"]).await];
+    let before = faults().await.map(|plugin| plugin["faults"].clone());
+
+    let socket = bench.scheduler.socket();
+    let text =
+        Process::berth(["explain", "pod", "web", "--node", &node, "--socket", &socket]).ended(DEADLINE).await.out;
+    for line in [
+        "  Talks says: keeps to itself\n",
+        &format!("  Talks says about {node}: likes it\n"),
+        &format!("  Rambles says: {}...\n", "x".repeat(1024)),
+        "\nNote: what Breaks would say is not known: plugin \"Breaks\" (1.2.3, ",
+        "\nNote: what Spins would say is not known: plugin \"Spins\" (1.2.3, ",
+    ] {
+        assert!(text.contains(line), "{line:?} in {text}");
+    }
+    let faulted = ["trapped in explain: ", "took too long in explain (limit "];
+    assert!(faulted.iter().all(|reason| text.contains(reason)) && !text.contains("\u{1b}"), "{text}");
+
+    let mut other = pod("other", "100m", "64Mi");
+    other["metadata"]["namespace"] = json!("default");
+    let file = bench.cluster.dir.path().join("other.json");
+    fs::write(&file, other.to_string()).expect("a file");
+    let arguments = ["explain", "-f", &file.display().to_string(), "-o", "json", "--socket", &socket];
+    let explained = json_of(&Process::berth(arguments).ended(DEADLINE).await);
+    let analysis = &explained["analysis"];
+    assert_eq!((&analysis["error"], &analysis["feasible"]), (&json!(null), &json!(2)), "{explained}");
+    let talks = json!({"plugin": "Talks", "node": null, "text": "keeps to itself"});
+    let said = analysis["words"].as_array().expect("words");
+    assert_eq!((&said[0], &said[1]["plugin"], said.len()), (&talks, &json!("Rambles"), 2), "{explained}");
+    assert_eq!(explained["notes"].as_array().map(Vec::len), Some(2), "{explained}");
+
+    let after = faults().await.map(|plugin| plugin["faults"].clone());
+    assert_eq!(after, before, "the plugins in service did not fail");
 }

@@ -42,6 +42,12 @@ const plugin: Plugin = {
     if (when === "off-hours" && isOpen(now())) return { reject: reject("waiting for the end of business hours") };
     return null;
   },
+
+  explain(pod, node) {
+    const when = pod.labels.get(LABEL);
+    if (node !== null || (when !== "business-hours" && when !== "off-hours")) return "";
+    return `its label ${LABEL} is ${when}, and business hours are ${isOpen(now()) ? "now" : "over"}`;
+  },
 };
 
 export default plugin;

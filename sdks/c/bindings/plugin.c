@@ -1456,6 +1456,19 @@ void __wasm_export_exports_berth_scheduler_state_restore_post_return(uint8_t * a
 
 #endif // BERTH_EXPORTS_SYNC_PODS
 
+#ifdef BERTH_EXPORTS_EXPLAIN
+
+// Exported Functions from `berth:scheduler/explain@0.2.0`
+
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/explain@0.2.0#explain")))
+void __wasm_export_exports_berth_scheduler_explain_explain_post_return(uint8_t * arg0) {
+  if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
+    free(*((uint8_t **) (arg0 + 0)));
+  }
+}
+
+#endif // BERTH_EXPORTS_EXPLAIN
+
 // Canonical ABI intrinsics
 
 __attribute__((__weak__, __export_name__("cabi_realloc")))
@@ -2942,6 +2955,11 @@ void exports_berth_scheduler_sync_pods_list_usage_free(exports_berth_scheduler_s
       exports_berth_scheduler_sync_pods_usage_free(&list_ptr[i]);
     }
     free(list_ptr);
+  }
+}
+
+void exports_berth_scheduler_explain_option_row_free(exports_berth_scheduler_explain_option_row_t *ptr) {
+  if (ptr->is_some) {
   }
 }
 
@@ -4983,3 +5001,29 @@ void __wasm_export_exports_berth_scheduler_sync_pods_set_usage(int64_t arg, uint
 }
 
 #endif // BERTH_EXPORTS_SYNC_PODS
+
+#ifdef BERTH_EXPORTS_EXPLAIN
+
+__attribute__((__export_name__("berth:scheduler/explain@0.2.0#explain")))
+uint8_t * __wasm_export_exports_berth_scheduler_explain_explain(int64_t arg, int32_t arg0, int32_t arg1) {
+  exports_berth_scheduler_explain_option_row_t option;
+  switch (arg0) {
+    case 0: {
+      option.is_some = false;
+      break;
+    }
+    case 1: {
+      option.is_some = true;
+      option.val = (uint32_t) (arg1);
+      break;
+    }
+  }
+  plugin_string_t ret;
+  exports_berth_scheduler_explain_explain((uint64_t) (arg), option.is_some ? &(option.val) : NULL, &ret);
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  *((size_t*)(ptr + sizeof(void*))) = (ret).len;
+  *((uint8_t **)(ptr + 0)) = (uint8_t *) (ret).ptr;
+  return ptr;
+}
+
+#endif // BERTH_EXPORTS_EXPLAIN

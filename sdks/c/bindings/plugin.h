@@ -1500,6 +1500,15 @@ typedef struct {
   size_t len;
 } exports_berth_scheduler_sync_pods_list_usage_t;
 
+typedef berth_scheduler_types_cycle_id_t exports_berth_scheduler_explain_cycle_id_t;
+
+typedef berth_scheduler_types_row_t exports_berth_scheduler_explain_row_t;
+
+typedef struct {
+  bool is_some;
+  exports_berth_scheduler_explain_row_t val;
+} exports_berth_scheduler_explain_option_row_t;
+
 // Imported Functions from `berth:scheduler/host@0.2.0`
 // Writes a line to the scheduler's log under the plugin's name. Lines that exceed the plugin's rate are dropped and
 // counted. If the last line before a trap is an error, it is the reason of the fault instead.
@@ -1594,6 +1603,9 @@ void exports_berth_scheduler_reuse_reach_of(exports_berth_scheduler_reuse_cycle_
 // Exported Functions from `berth:scheduler/sync-pods@0.2.0`
 void exports_berth_scheduler_sync_pods_place(exports_berth_scheduler_sync_pods_list_alike_pod_t *pods);
 void exports_berth_scheduler_sync_pods_set_usage(uint64_t generation, exports_berth_scheduler_sync_pods_list_usage_t *usage);
+
+// Exported Functions from `berth:scheduler/explain@0.2.0`
+void exports_berth_scheduler_explain_explain(exports_berth_scheduler_explain_cycle_id_t cycle, exports_berth_scheduler_explain_row_t *maybe_node, plugin_string_t *ret);
 
 // Helper Functions
 
@@ -1974,6 +1986,8 @@ void exports_berth_scheduler_sync_pods_usage_free(exports_berth_scheduler_sync_p
 void exports_berth_scheduler_sync_pods_list_alike_pod_free(exports_berth_scheduler_sync_pods_list_alike_pod_t *ptr);
 
 void exports_berth_scheduler_sync_pods_list_usage_free(exports_berth_scheduler_sync_pods_list_usage_t *ptr);
+
+void exports_berth_scheduler_explain_option_row_free(exports_berth_scheduler_explain_option_row_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void plugin_string_set(plugin_string_t *ret, const char*s);

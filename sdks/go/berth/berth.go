@@ -19,7 +19,7 @@
 //
 // plugin.wit must export the interface of each method: filter, score, normalize-score, and the interfaces of the methods
 // in points.go: pre-enqueue, queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight,
-// pre-bind, bind, post-bind, queueing-hint, sign, reuse, state.
+// pre-bind, bind, post-bind, queueing-hint, sign, reuse, state, explain.
 //
 // Every method may call [Nodes] and [Pods] to read the cluster.
 //

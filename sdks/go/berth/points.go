@@ -142,6 +142,14 @@ type Signer interface {
 	Sign(pod *Pod) (string, bool)
 }
 
+// Explainer says in the plugin's own words why it answers about a pod as it does. It is called only if a user asks, as with
+// `berth explain`.
+type Explainer interface {
+	// Explain returns one line about the node, or about the pod as a whole if the node is nil. An empty text says nothing.
+	// The text is cut after 1024 bytes.
+	Explain(pod *Pod, node *Node) string
+}
+
 // Reuser lets the scheduler keep answers for pods that differ only in their names.
 type Reuser interface {
 	// Reach says on which data the verdicts and scores for the pod depend. The interface `reuse` of the contract documents

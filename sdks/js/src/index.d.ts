@@ -13,7 +13,7 @@
  *
  * plugin.wit must export the interface of each member: pre-enqueue, queue-sort (sortKey), pre-filter, filter, post-filter,
  * pre-score, score, normalize-score (normalize, normalizeColumns), reserve, permit, pre-bind-pre-flight, pre-bind, bind,
- * post-bind, queueing-hint, sign, reuse (reach), state (snapshot, restore).
+ * post-bind, queueing-hint, sign, reuse (reach), state (snapshot, restore), explain.
  *
  * Every member may call `nodes()` and `pods()` to read the cluster.
  *
@@ -333,6 +333,12 @@ declare module "berth" {
     queueingHint?(pod: Pod, event: { resource: string; actions: string[] }, old: any, changed: any): boolean;
     /** Returns the same string for all pods that get the same answers, or null. */
     sign?(pod: Pod): string | null;
+    /**
+     * Says in the plugin's own words why it answers about the pod as it does. It is called only if a user asks, as with
+     * `berth explain`. It returns one line about the node, or about the pod as a whole if the node is null. An empty text says
+     * nothing. The text is cut after 1024 bytes.
+     */
+    explain?(pod: Pod, node: Node | null): string;
     /**
      * Says on which data the verdicts and scores for the pod depend, so that the scheduler may keep answers for pods that differ
      * only in their names.

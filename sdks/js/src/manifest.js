@@ -37,7 +37,7 @@ const ANSWERED_BY = {
 for (const name of ["filter", "preEnqueue", "preFilter", "postFilter", "preScore", "permit", "preBindPreFlight", "preBind"]) {
   ANSWERED_BY[kebab(name)] = [[name]];
 }
-for (const name of ["bind", "postBind", "queueingHint", "sign"]) ANSWERED_BY[kebab(name)] = [[name]];
+for (const name of ["bind", "postBind", "queueingHint", "sign", "explain"]) ANSWERED_BY[kebab(name)] = [[name]];
 
 function kebab(name) {
   return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

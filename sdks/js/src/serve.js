@@ -201,6 +201,15 @@ function postFilterOf(plugin) {
   };
 }
 
+function explainOf(plugin) {
+  const wordsOf = (pod, row) => {
+    const words = plugin.explain(pod, row === null || row === undefined ? null : table.node(row));
+    if (typeof words !== "string") throw new Unfit("explain", `${shown(words)}, which is no text`);
+    return words;
+  };
+  return { explain: (cycle, row) => answer(cycle, (pod) => wordsOf(pod, row)) };
+}
+
 function stateOf(plugin) {
   return {
     snapshot: () => call(() => encode(plugin.snapshot())),
@@ -323,6 +332,7 @@ export function serve(plugin, exported) {
     bind: { bind: at("bind") },
     postBind: { postBind: (cycle, row) => answer(cycle, (pod) => void plugin.postBind(pod, table.node(row))) },
     state: stateOf(plugin),
+    explain: explainOf(plugin),
     reuse: { reachOf: (cycle) => answer(cycle, (pod) => reachOf(plugin.reach(pod))) },
   };
 }

@@ -82,6 +82,10 @@ The class may have these methods of other extension points. A rejection is the r
                                      object of a kind in `objects`. A version that does not exist is None. Both are None for
                                      other kinds.
     sign(self, pod)                  Returns the same string for all pods that get the same answers, or None.
+    explain(self, pod, node)         Says in the plugin's own words why it answers about the pod as it does. It is called only
+                                     if a user asks, as with `berth explain`. It returns one line about the node, or about the
+                                     pod as a whole if `node` is None. An empty text says nothing. The text is cut after 1024
+                                     bytes.
     reach(self, pod)                 Says on which data the verdicts and scores for the pod depend, so that the scheduler may
                                      keep answers for pods that differ only in their names.
                                      "cluster": the answers may depend on any data. A plugin without this method always counts
@@ -104,7 +108,7 @@ keeps faulting is rolled back or quarantined. Return `fail(...)` to fail one att
 
 plugin.wit must export the interface of each method: pre-enqueue, queue-sort (sort_key), pre-filter, filter, post-filter,
 pre-score, score, normalize-score (normalize, normalize_columns), reserve, permit, pre-bind-pre-flight, pre-bind, bind,
-post-bind, queueing-hint, sign, reuse (reach), state (snapshot, restore).
+post-bind, queueing-hint, sign, reuse (reach), state (snapshot, restore), explain.
 
 A plugin has no clock, no files, no sockets and no randomness. A plugin that uses one of these fails.
 """

@@ -40,6 +40,7 @@ except ImportError:
 __all__ = [
     "Bind",
     "Cycle",
+    "Explain",
     "Filter",
     "Lifecycle",
     "NormalizeScore",
@@ -114,7 +115,7 @@ _ANSWERED_BY = {
     "reuse": [("reach",)],
 }
 _ALIKE = """pre-enqueue pre-filter post-filter pre-score permit pre-bind-pre-flight pre-bind bind post-bind queueing-hint
-sign"""
+sign explain"""
 
 
 def missing_methods(kind, exported):
@@ -422,6 +423,15 @@ class Sign:
     @_about_pod
     def sign(plugin, pod):
         return plugin.sign(pod)
+
+
+class Explain:
+    @_in_cycle
+    def explain(plugin, pod, row):
+        words = plugin.explain(pod, None if row is None else guest.table.node(row))
+        if not isinstance(words, str):
+            raise unfit("explain", f"{words!r}, which is no text")
+        return words
 
 
 class Reuse:

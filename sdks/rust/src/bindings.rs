@@ -112,4 +112,5 @@ interface!(
 );
 interface!(sign, "berth:sdk/sign", "package berth:sdk; world sign { export berth:scheduler/sign@0.2.0; }");
 interface!(reuse, "berth:sdk/reuse", "package berth:sdk; world reuse { export berth:scheduler/reuse@0.2.0; }");
+interface!(explain, "berth:sdk/explain", "package berth:sdk; world explain { export berth:scheduler/explain@0.2.0; }");
 interface!(state, "berth:sdk/state", "package berth:sdk; world state { export berth:scheduler/state@0.2.0; }", {});

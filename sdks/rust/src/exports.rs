@@ -9,6 +9,7 @@ use crate::{
     bindings::{
         bind::exports::berth::scheduler::bind,
         cycle::exports::berth::scheduler::cycle,
+        explain::exports::berth::scheduler::explain,
         filter::exports::berth::scheduler::filter,
         lifecycle::exports::berth::scheduler::lifecycle,
         normalize_score::exports::berth::scheduler::normalize_score,
@@ -192,6 +193,18 @@ impl<T: HasGuest> reuse::Guest for T {
             Reach::NothingAnywhere => reuse::Reach::NothingAnywhere,
             Reach::NothingYet => reuse::Reach::NothingYet,
         }
+    }
+}
+
+impl<T: HasGuest> explain::Guest for T {
+    fn explain(cycle: u64, node: Option<u32>) -> String {
+        let said = T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.explain().ok_or_else(absent)?.explain(call, node.map(NodeIdx)))
+        });
+        said.unwrap_or_else(|status| {
+            log::failure("explain", Err(status));
+            String::new()
+        })
     }
 }
 

@@ -40,9 +40,10 @@ macro_rules! of_node_plugin {
     (Filter) => {};
     (Score) => {};
     (Normalize) => {};
+    (Explain) => {};
     ($other:ident) => {
         ::std::compile_error!(::std::concat!(
-            "a NodePlugin can export only Filter, Score and Normalize; a plugin with ",
+            "a NodePlugin can export only Filter, Score, Normalize and Explain; a plugin with ",
             ::std::stringify!($other),
             " implements the framework's traits, and names them in `berth_sdk::plugin!`"
         ));
@@ -148,6 +149,9 @@ macro_rules! export_trait {
     };
     (Sign) => {
         $crate::export_interface!(sign);
+    };
+    (Explain) => {
+        $crate::export_interface!(explain);
     };
     (State) => {
         $crate::export_interface!(state);

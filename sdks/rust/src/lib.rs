@@ -52,7 +52,7 @@ pub use wit_bindgen::rt;
 /// ```
 ///
 /// The plugin's type has said with [`plugin!`] what it implements. [`PerNode`] of a node plugin has not, and names its
-/// extension points here, which are Filter, Score and Normalize or some of these:
+/// extension points here, which are Filter, Score, Normalize and Explain or some of these:
 ///
 /// ```text
 /// berth_sdk::export!(PerNode<AvoidZone>: Filter, Score);

@@ -9,7 +9,7 @@ pub(crate) mod declared;
 mod view;
 
 use berth_framework::{
-    Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Filter, Manifest, Needs, Normalize, Plugin,
+    Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explain, Filter, Manifest, Needs, Normalize, Plugin,
     PluginVersion, RejectedNodes, Score, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
@@ -64,6 +64,13 @@ pub trait NodePlugin: Sized + Send + 'static {
     fn normalize(&self, scores: &mut [i64]) {
         spread(scores);
     }
+
+    /// What the plugin says to a user that asks why the pod is on its node or waits: about the node, or about the pod
+    /// as a whole. One line of at most 1024 bytes; an empty text says nothing. The plugin must export `Explain`.
+    fn explain(&self, pod: PodView<'_>, node: Option<NodeView<'_>>) -> String {
+        let _ = (pod, node);
+        String::new()
+    }
 }
 
 /// Spreads scores evenly over 0 to 100. Equal ones all become 0.
@@ -108,7 +115,7 @@ impl<P: NodePlugin> Plugin for PerNode<P> {
         PluginVersion::native(&self.manifest)
     }
 
-    berth_framework::points!(Filter, Score, Normalize);
+    berth_framework::points!(Filter, Score, Normalize, Explain);
     berth_framework::hooks!();
 }
 
@@ -157,6 +164,13 @@ impl<P: NodePlugin> Normalize for PerNode<P> {
     fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
         self.plugin.normalize(scores);
         Ok(())
+    }
+}
+
+impl<P: NodePlugin> Explain for PerNode<P> {
+    fn explain(&mut self, call: &Call<'_>, node: Option<NodeIdx>) -> Result<String, Status> {
+        let node = node.map(|node| self.node(call, node));
+        Ok(self.plugin.explain(PodView::new(call, &self.manifest.needs), node))
     }
 }
 

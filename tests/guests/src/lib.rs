@@ -8,6 +8,7 @@ mod by_priority;
 mod carries_state;
 mod effects;
 mod encode;
+mod explains;
 mod faults;
 mod other;
 mod points;
@@ -24,6 +25,7 @@ pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, follows_pods, wants_pod_json};
 pub use carries_state::{carries_state, never_hands_over};
 pub use effects::{WantedEffect, asks_for};
+pub use explains::{Words, explains};
 pub use faults::{GuestFault, faults_at};
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
@@ -76,6 +78,9 @@ mod tests {
             guest.unwrap();
         }
         super::answers("Answers", At::Filter).unwrap();
+        for words in super::Words::ALL {
+            super::explains("Explains", words).unwrap();
+        }
         for harm in super::BadStart::ALL {
             super::bad_start("Bad", harm).unwrap();
         }

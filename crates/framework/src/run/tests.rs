@@ -94,7 +94,8 @@ impl Plugin for Scripted {
             | Point::Bind
             | Point::PostBind
             | Point::QueueingHint
-            | Point::Sign => None,
+            | Point::Sign
+            | Point::Explain => None,
         }
     }
     crate::hooks!();

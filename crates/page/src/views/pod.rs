@@ -54,6 +54,11 @@ fn content(explained: &Explanation) -> Markup {
         @if let Some(report) = analysis.and_then(|analysis| analysis.node.as_ref()) {
             section { h2 { "Node " (report.node) } (node_report(report)) }
         }
+        @if let Some(analysis) = analysis {
+            @for said in analysis.words.iter().filter(|said| said.node.is_some()) {
+                p { (said.plugin) " says about " (said.node.as_deref().unwrap_or_default()) ": " q { (said.text) } }
+            }
+        }
         @if let Some(decision) = &explained.decision {
             section { h2 { "The last decision" } (decided(decision, explained.decided_milliseconds_ago)) }
         }
@@ -185,6 +190,12 @@ fn says_now(analysis: &Analysis) -> Markup {
                         } } }
                     }
                 } }
+            } }
+        }
+        @if analysis.words.iter().any(|said| said.node.is_none()) {
+            h3 { "In the plugins' own words" }
+            dl.facts { @for said in analysis.words.iter().filter(|said| said.node.is_none()) {
+                dt { (said.plugin) } dd { (said.text) }
             } }
         }
         @if analysis.combinations.iter().any(|combination| combination.plugins.len() > 1) {

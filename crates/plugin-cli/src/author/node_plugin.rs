@@ -17,10 +17,11 @@ struct NodeMethod {
     has_to_be_written: bool,
 }
 
-const METHODS: [NodeMethod; 3] = [
+const METHODS: [NodeMethod; 4] = [
     NodeMethod { name: "filter", interface: "filter", export: "Filter", has_to_be_written: true },
     NodeMethod { name: "score", interface: "score", export: "Score", has_to_be_written: true },
     NodeMethod { name: "normalize", interface: "normalize-score", export: "Normalize", has_to_be_written: false },
+    NodeMethod { name: "explain", interface: "explain", export: "Explain", has_to_be_written: true },
 ];
 
 /// A warning for each method in a crate's sources if the component does not export the method's interface.
@@ -39,7 +40,7 @@ pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> V
 }
 
 /// A sentence for each exported interface without a method in any `NodePlugin` of the crate. The trait's default lets
-/// every pod pass, or scores 0. There is no sentence for a crate that does not export a `PerNode`.
+/// every pod pass, scores 0, or says nothing. There is no sentence for a crate that does not export a `PerNode`.
 pub(super) fn unwritten(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
     let files = rust_files(&crate_folder.join("src"));
     let texts: Vec<(PathBuf, String)> =
@@ -112,7 +113,7 @@ mod tests {
         fs::create_dir_all(folder.path().join("src")).unwrap();
         let source = SOURCE.replace("fn score", "fn other").replace("Filter);", "Filter, Score, Normalize);");
         fs::write(folder.path().join("src/lib.rs"), source).unwrap();
-        let errors = unwritten(folder.path(), |_| true);
+        let errors = unwritten(folder.path(), |interface| interface != "explain");
         let error =
             "src/lib.rs:1: export! names Score, but the plugin has no method score: add the method, or remove Score";
         assert_eq!(errors, [error]);

@@ -11,8 +11,8 @@ use std::{
 };
 
 use berth_framework::{
-    Bind, Call, Clock, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Failure, Filter,
-    Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
+    Bind, Call, Clock, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Explain, Failure,
+    Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
     PluginAccount, PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind,
     PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach,
     RejectedNodes, Reserve, Reuse, SchedulingTime, Score, Share, Sign, Status,
@@ -256,6 +256,13 @@ impl QueueingHint for Watched {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         drop(self.enter("queueing-hint", &call.pod.name));
         true
+    }
+}
+
+impl Explain for Watched {
+    fn explain(&mut self, call: &Call<'_>, _node: Option<NodeIdx>) -> Result<String, Status> {
+        drop(self.enter("explain", &call.pod.name));
+        Ok(String::new())
     }
 }
 

@@ -104,6 +104,22 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
 
+/// The maximum bytes of the words with which a plugin explains its answers.
+const MAX_WORDS_BYTES: usize = 1024;
+
+/// The words with which a plugin explains its answers, on one line. Each run of blanks and control characters becomes a
+/// space, and three dots stand for the rest of a text that is too long.
+pub(crate) fn words(text: &str) -> String {
+    let end = text.floor_char_boundary(MAX_WORDS_BYTES);
+    let kept = text.get(..end).unwrap_or_default();
+    let is_gap = |character: char| character.is_control() || character.is_whitespace();
+    let mut words = kept.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    if end < text.len() {
+        words.push_str("...");
+    }
+    words
+}
+
 /// The maximum number of kinds that a manifest may name. Each is watched.
 const MAX_KINDS: usize = 64;
 
@@ -334,6 +350,17 @@ mod tests {
             events_to_register: None,
         };
         self::manifest(manifest, &Limits::default())
+    }
+
+    #[test]
+    fn words_are_one_line_of_a_bounded_length() {
+        assert_eq!(words("  team red has 4 GPUs\r\n\u{1b}[2Jleft\n"), "team red has 4 GPUs [2Jleft");
+        assert_eq!(words("\n \t"), "");
+        let full = "x".repeat(MAX_WORDS_BYTES);
+        assert_eq!(words(&full), full);
+        assert_eq!(words(&format!("{full}x")), format!("{full}..."));
+        let wide = "ü".repeat(MAX_WORDS_BYTES);
+        assert_eq!(words(&format!("x{wide}")), format!("x{}...", "ü".repeat(MAX_WORDS_BYTES / 2 - 1)));
     }
 
     #[test]

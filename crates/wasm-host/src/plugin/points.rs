@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use berth_framework::{
-    Bind, Call, Code, DryRun, DryRunCase, Effect, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict, Point,
-    PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
-    QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status,
+    Bind, Call, Code, DryRun, DryRunCase, Effect, Explain, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
+    Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight,
+    PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
@@ -28,9 +28,10 @@ use crate::{
 const CASES_AT_ONCE: usize = 512;
 
 impl ComponentPlugin {
-    /// Begins the cycle for PostFilter. PreFilter comes before PostFilter in every cycle that the instance knows. If
-    /// the plugin did not affect the pod so far, PreFilter is called now.
-    fn begin_for_post_filter(&mut self, call: &Call<'_>) -> Result<(), Status> {
+    /// Begins the cycle for a point at which the plugin is asked even if it does not affect the pod. PreFilter comes
+    /// before such a point in every cycle that the instance knows. If the plugin did not affect the pod so far,
+    /// PreFilter is called now.
+    fn begin_although_skipped(&mut self, call: &Call<'_>) -> Result<(), Status> {
         let is_late = self.classes.participation(call.cycle) == Some(Participation::Skipped);
         self.ensure_begun(call)?;
         if is_late && self.component.points.contains(Point::PreFilter) {
@@ -233,7 +234,7 @@ impl PostFilter for ComponentPlugin {
         dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
         let failure = lower::failure(failure, self.component.manifest.needs.pod_json);
-        self.begin_for_post_filter(call)?;
+        self.begin_although_skipped(call)?;
         // The time of dry runs counts for the limit.
         let answer = self.ask("post-filter", TimeLimit::PostFilter, |context| {
             let guest = guest(&context.exports.post_filter)?;
@@ -451,6 +452,23 @@ impl Sign for ComponentPlugin {
             *kept = Some(signature.clone());
         }
         signature
+    }
+}
+
+impl Explain for ComponentPlugin {
+    fn explain(&mut self, call: &Call<'_>, node: Option<NodeIdx>) -> Result<String, Status> {
+        let cycle = match self.enter(call)? {
+            Participation::In(cycle) => cycle,
+            Participation::Skipped => {
+                self.begin_although_skipped(call)?;
+                call.cycle
+            }
+        };
+        self.ask("explain", TimeLimit::Call, |context| {
+            let node = node.map(|node| node.0);
+            let text = guest(&context.exports.explain)?.call_explain(context.store, cycle.0, node)?;
+            Ok(lift::words(&text))
+        })
     }
 }
 

@@ -10,3 +10,4 @@ mod refusals;
 mod serving;
 mod state;
 mod time;
+mod words;

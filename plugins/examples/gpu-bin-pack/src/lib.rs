@@ -10,7 +10,7 @@ use berth_sdk::{
 };
 use serde::Deserialize;
 
-berth_sdk::export!(PerNode<GpuBinPack>: Score);
+berth_sdk::export!(PerNode<GpuBinPack>: Score, Explain);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +54,20 @@ impl NodePlugin for GpuBinPack {
             (0, 0) => 100,
             (0, _) | (_, 0) => 0,
             _ => (100 * (node.requested(resource) + wanted) / total).clamp(0, 100),
+        }
+    }
+
+    fn explain(&self, pod: PodView<'_>, node: Option<NodeView<'_>>) -> String {
+        let resource = &self.args.resource;
+        let Some(node) = node else {
+            return match pod.request(resource) {
+                0 => format!("it requests no {resource}, so nodes without are best"),
+                wanted => format!("it requests {wanted} {resource}, so the node with the fewest left is best"),
+            };
+        };
+        match node.allocatable(resource) {
+            0 => format!("the node has no {resource}"),
+            total => format!("{} of its {total} {resource} are taken", node.requested(resource)),
         }
     }
 }

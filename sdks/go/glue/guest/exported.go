@@ -28,6 +28,7 @@ var answers = map[string]struct {
 	"sign":                {is[berth.Signer], "Sign"},
 	"reuse":               {is[berth.Reuser], "Reach"},
 	"state":               {is[berth.Stateful], "Snapshot, or no Restore"},
+	"explain":             {is[berth.Explainer], "Explain"},
 }
 
 func is[Interface any](plugin berth.Plugin) bool {

@@ -186,6 +186,12 @@ static bool queueing_hint(const berth_pod *pod, const char *resource, uint16_t a
 
 static const char *sign(const berth_pod *pod) { return strncmp(name_of(pod), "twin", 4) ? NULL : "twin"; }
 
+static const char *explain(const berth_pod *pod, const berth_row *node) {
+  if (!strcmp(name_of(pod), "mute")) return NULL;
+  if (!node) return berth_concat(name_of(pod), " goes to a or b", NULL);
+  return berth_concat(berth_node_name(*node), " is no place\nfor ", name_of(pod), NULL);
+}
+
 static const char *snapshot(size_t *n_bytes) {
   *n_bytes = diary ? strlen(diary) : 0;
   return diary;
@@ -235,6 +241,7 @@ const struct berth_plugin berth_plugin = {
     .post_bind = post_bind,
     .queueing_hint = queueing_hint,
     .sign = sign,
+    .explain = explain,
     .snapshot = snapshot,
     .restore = restore,
 };

@@ -227,6 +227,16 @@ func (*points) Sign(pod *berth.Pod) (string, bool) {
 	return "twin", strings.HasPrefix(pod.Name, "twin")
 }
 
+func (*points) Explain(pod *berth.Pod, node *berth.Node) string {
+	if pod.Name == "mute" {
+		return ""
+	}
+	if node == nil {
+		return pod.Name + " goes to a or b"
+	}
+	return node.Name + " is no place\nfor " + pod.Name
+}
+
 func (points *points) Snapshot() []byte { return []byte(strings.Join(points.diary, "\n")) }
 
 func (points *points) Restore(snapshot []byte) error {

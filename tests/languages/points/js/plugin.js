@@ -106,6 +106,11 @@ export default {
 
   sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
 
+  explain(pod, node) {
+    if (pod.name === "mute") return "";
+    return node === null ? `${pod.name} goes to a or b` : `${node.name} is no place\nfor ${pod.name}`;
+  },
+
   reach: (pod) => ({ 8: 3, 9: "nothing", 10: "nothing-yet", 11: "nothing-anywhere" })[pod.priority] ?? "cluster",
 
   snapshot: () => diary.join("\n"),

@@ -137,6 +137,11 @@ class Points:
     def sign(self, pod):
         return "twin" if pod.name.startswith("twin") else None
 
+    def explain(self, pod, node):
+        if pod.name == "mute":
+            return ""
+        return f"{pod.name} goes to a or b" if node is None else f"{node.name} is no place\nfor {pod.name}"
+
     def reach(self, pod):
         return {8: 3, 9: "nothing", 10: "nothing-yet", 11: "nothing-anywhere"}.get(pod.priority, "cluster")
 

@@ -37,6 +37,7 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
     post_filter(&mut scene)?;
     ensure!(factory.stats().errors(Point::PreFilter) == 1 && factory.stats().errors(Point::PostFilter) == 1);
     binding(&mut scene)?;
+    words(&mut scene)?;
     state(&mut scene, &factory)?;
     if fs::read_to_string(plugin.join("plugin.wit"))?.contains("/reuse@") {
         reaches(&mut scene)?;
@@ -430,6 +431,19 @@ fn check_pre_bind(effects: &[Effect]) -> Result<()> {
         Effect::Wait { objects: vec![notes], timeout_ms: 1500, timeout_message: "no notes".into() },
     ];
     ensure!(*rest == expected, "{rest:?}");
+    Ok(())
+}
+
+/// The plugins explain the pod as a whole, and the pod on a node. A line break becomes a space.
+fn words(scene: &mut Scene) -> Result<()> {
+    let c = scene.row("c")?;
+    for (name, node, expected) in
+        [("free", None, "free goes to a or b"), ("free", Some(c), "c is no place for free"), ("mute", None, "")]
+    {
+        let pod = scene.pod(name)?;
+        let words = scene.call(&pod, |plugin, call| Ok(point!(plugin, explain).explain(call, node)))?;
+        ensure!(words.as_deref() == Ok(expected), "{name}: {words:?}");
+    }
     Ok(())
 }
 

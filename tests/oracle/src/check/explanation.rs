@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_explain::{Analysis, Question, RankedNode, analyze};
+use berth_explain::{Analysis, CYCLES, Question, RankedNode, analyze};
 use berth_model::NodeIdx;
 
 use super::{Check, show, show_status};
@@ -73,7 +73,7 @@ impl Check<'_> {
 
     fn analyze(&mut self, node: Option<NodeIdx>) -> Analysis {
         let nominated = self.cluster.nominated_pods(&self.pod);
-        self.cycle += 1;
+        self.cycle += CYCLES;
         let question = Question { order: self.cluster.cache().order(), nominated: &nominated, node };
         analyze(&mut self.subject.profile, &self.cluster.call(self.cycle, &self.pod), &question)
     }
