@@ -233,6 +233,29 @@ pub fn what_if(
     batch: &Batch<'_>,
     conditions: Conditions<'_>,
 ) -> Result<WhatIfAnswer, BatchError> {
+    let question = question(cluster, request, batch)?;
+    answer(cluster, question, request, batch, &mut Placing::new(cluster, conditions), cluster.state_token())
+}
+
+/// Answers a batch about the cluster of a scheduler that `placing` follows. `cluster` has objects that the scheduler does
+/// not know, but that decide which pods a question makes. `cluster_state` is the token of the answer.
+///
+/// # Errors
+/// Fails as [`what_if`] does. After [`BatchError::Place`], the cluster may be changed, and `placing` must not be used
+/// again.
+pub fn what_if_followed(
+    placing: &mut Placing<'_>,
+    cluster: &Cluster,
+    request: &WhatIfRequest,
+    batch: &Batch<'_>,
+    cluster_state: String,
+) -> Result<WhatIfAnswer, BatchError> {
+    let question = question(cluster, request, batch)?;
+    answer(cluster, question, request, batch, placing, cluster_state)
+}
+
+/// The pods of the request with their claims.
+fn question(cluster: &Cluster, request: &WhatIfRequest, batch: &Batch<'_>) -> Result<Cluster, BatchError> {
     let bounds = batch.bounds;
     request.check(bounds)?;
     check_size("pods", request.pods.len(), bounds.pods)?;
@@ -244,12 +267,22 @@ pub fn what_if(
     if question.pods().is_empty() && !request.pods.is_empty() {
         return Err(BatchError::NoPods);
     }
-    let placing = Placing::new(cluster, conditions);
+    Ok(question)
+}
+
+fn answer(
+    cluster: &Cluster,
+    question: Cluster,
+    request: &WhatIfRequest,
+    batch: &Batch<'_>,
+    placing: &mut Placing<'_>,
+    cluster_state: String,
+) -> Result<WhatIfAnswer, BatchError> {
     if let Some(pod) = question.pods().iter().find(|pod| placing.is_on_node(&pod.pod.metadata.uid)) {
         let metadata = &pod.pod.metadata;
         return Err(BatchError::OnNode { pod: format!("{}/{}", metadata.namespace, metadata.name) });
     }
-    let mut asking = Asking { cluster, question, placing };
+    let mut asking = Asking { cluster, question, placing, scheduler_name: batch.scheduler_name };
     let variants = request.variants.iter().map(|variant| {
         let nodes = variant.templates()?;
         let (placed, evictions) = asking.place(&variant.name, &variant.remove_nodes, &nodes)?;
@@ -259,7 +292,6 @@ pub fn what_if(
     let groups = request.node_groups.iter().map(|group| asking.size(group));
     let node_groups = groups.collect::<Result<_, _>>()?;
     let warnings = cluster.warnings().to_vec();
-    let cluster_state = cluster.state_token();
     Ok(WhatIfAnswer { api_version: API_VERSION, kind: "WhatIfAnswer", cluster_state, variants, node_groups, warnings })
 }
 
@@ -268,7 +300,9 @@ struct Asking<'a, 'p> {
     cluster: &'a Cluster,
     /// The pods of the question and their claims, without nodes.
     question: Cluster,
-    placing: Placing<'p>,
+    placing: &'a mut Placing<'p>,
+    /// The profile that serves every pod, if there is one.
+    scheduler_name: Option<&'a str>,
 }
 
 impl WhatIfRequest {
@@ -378,11 +412,19 @@ impl Asking<'_, '_> {
                 .ok_or_else(|| BatchError::NoSuchNode { variant: variant.to_owned(), node: node.clone() })?;
             displaced.extend(pods.iter().filter(|pod| !pod.belongs_to_its_node()).map(ClusterPod::made_again));
         }
+        // The pods of a running scheduler name another scheduler than its only profile if that profile serves every pod.
+        if let Some(scheduler_name) = self.scheduler_name.filter(|_| self.placing.is_following()) {
+            displaced.iter_mut().for_each(|pod| *pod = pod.served_by(scheduler_name));
+        }
         for (n, template) in added {
             let (nodes, daemons) = self
                 .cluster
                 .new_nodes(*n, template)
                 .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error: error.into() })?;
+            if let Some(taken) = nodes.iter().find(|node| self.placing.has_node(&node.node.metadata.name)) {
+                let error = AddNodesError::NameTaken(taken.node.metadata.name.clone());
+                return Err(BatchError::Nodes { variant: variant.to_owned(), error: error.into() });
+            }
             nodes.iter().for_each(|node| self.placing.add_node(node));
             daemons.iter().for_each(|pod| self.placing.arrive(pod));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_model::api;
 use serde_json::{Value, json};
 
-use super::{Cluster, ClusterNode, ClusterPod, build};
+use super::{Cluster, ClusterNode, ClusterPod, build, known};
 use crate::{
     admission::Admission,
     manifest::{self, Manifest, ReadError},
@@ -122,7 +122,8 @@ impl ClusterPod {
             spec.remove("nodeName");
         }
         object["status"] = json!({"resourceClaimStatuses": pod.status.resource_claim_statuses});
-        Self { pod: Arc::new(pod), object: Arc::new(object) }
+        let known = self.known.as_ref().map(|known| Arc::new(known::made_again(known, &pod.metadata.uid)));
+        Self { pod: Arc::new(pod), object: Arc::new(object), known }
     }
 
     /// This pod on a node.
@@ -161,7 +162,7 @@ impl ClusterPod {
         let mut object = (*self.object).clone();
         object["metadata"]["name"] = json!(name);
         object["metadata"]["uid"] = json!(pod.metadata.uid);
-        Self { pod: Arc::new(pod), object: Arc::new(object) }
+        Self { pod: Arc::new(pod), object: Arc::new(object), known: None }
     }
 }
 
@@ -274,7 +275,7 @@ impl Cluster {
 fn daemon_pod(mut object: Value, admission: &Admission) -> Option<ClusterPod> {
     admission.admit(&mut object, 0).ok()?;
     let pod = serde_json::from_value(object.clone()).ok()?;
-    Some(ClusterPod { pod: Arc::new(pod), object: Arc::new(object) })
+    Some(ClusterPod { pod: Arc::new(pod), object: Arc::new(object), known: None })
 }
 
 fn name_of(template: &ClusterNode, number: usize) -> String {
