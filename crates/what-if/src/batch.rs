@@ -17,6 +17,9 @@ use crate::{
 
 const KIND: &str = "WhatIf";
 
+/// The number of pods or nodes that are made between two checks of the time.
+const CHUNK: usize = 64;
+
 /// A batch of questions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -140,6 +143,9 @@ pub struct BatchBounds {
     pub pods: usize,
     /// The number of nodes that one variant adds.
     pub nodes: usize,
+    /// The bytes of all pods, and of the nodes that one variant adds, as JSON: the size of each template times the
+    /// number of its copies.
+    pub bytes: usize,
 }
 
 /// The reason why a batch has no answer.
@@ -219,7 +225,7 @@ pub struct Batch<'a> {
 
 impl BatchBounds {
     /// The maximum size of a request from a person or an autoscaler.
-    pub const DEFAULT: Self = Self { variants: 1000, pods: 10_000, nodes: 10_000 };
+    pub const DEFAULT: Self = Self { variants: 1000, pods: 10_000, nodes: 10_000, bytes: 128 << 20 };
 }
 
 /// Answers a batch about a cluster. The pending pods of the cluster are left out, because the request contains the pods
@@ -259,6 +265,14 @@ fn question(cluster: &Cluster, request: &WhatIfRequest, batch: &Batch<'_>) -> Re
     let bounds = batch.bounds;
     request.check(bounds)?;
     check_size("pods", request.pods.len(), bounds.pods)?;
+    let mut n_bytes = 0_usize;
+    for object in &request.pods {
+        // A workload is refused before its pods are made.
+        let n_copies = copies(object);
+        check_size("pods", n_copies, bounds.pods)?;
+        n_bytes = n_bytes.saturating_add(n_copies.saturating_mul(object.to_string().len()));
+    }
+    check_size("the bytes of all pods", n_bytes, bounds.bytes)?;
     let mut question = cluster.pods_in_question(&request.pods).map_err(|error| BatchError::Pods(error.into()))?;
     if let Some(scheduler_name) = batch.scheduler_name {
         question.serve_by(scheduler_name);
@@ -361,10 +375,27 @@ impl WhatIfRequest {
         for variant in &self.variants {
             let n_added = variant.add_nodes.iter().fold(0_usize, |sum, added| sum.saturating_add(added.count));
             check_size("variants[].addNodes[].count", n_added, bounds.nodes)?;
+            let added = variant.add_nodes.iter().map(|added| (added.count, &added.node));
+            check_size("the bytes of all nodes of variants[].addNodes", n_bytes(added), bounds.bytes)?;
         }
         let largest = self.node_groups.iter().map(|group| group.max_nodes).max().unwrap_or(0);
-        check_size("nodeGroups[].maxNodes", largest, bounds.nodes)
+        check_size("nodeGroups[].maxNodes", largest, bounds.nodes)?;
+        let groups = self.node_groups.iter().map(|group| n_bytes([(group.max_nodes, &group.node)].into_iter()));
+        check_size("the bytes of all nodes of nodeGroups[]", groups.max().unwrap_or(0), bounds.bytes)
     }
+}
+
+/// The number of pods that an object makes at most.
+fn copies(object: &Value) -> usize {
+    let numbers = ["/spec/replicas", "/spec/completions", "/spec/parallelism"];
+    let numbers = numbers.into_iter().filter_map(|field| object.pointer(field).and_then(Value::as_u64));
+    usize::try_from(numbers.max().unwrap_or(1).max(1)).unwrap_or(usize::MAX)
+}
+
+/// The bytes of all copies of these templates as JSON.
+fn n_bytes<'a>(templates: impl Iterator<Item = (usize, &'a Value)>) -> usize {
+    let sizes = templates.map(|(count, template)| count.saturating_mul(template.to_string().len()));
+    sizes.fold(0, usize::saturating_add)
 }
 
 fn check_size(what: &'static str, given: usize, most: usize) -> Result<(), BatchError> {
@@ -417,23 +448,34 @@ impl Asking<'_, '_> {
             displaced.iter_mut().for_each(|pod| *pod = pod.served_by(scheduler_name));
         }
         for (n, template) in added {
-            let (nodes, daemons) = self
-                .cluster
-                .new_nodes(*n, template)
-                .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error: error.into() })?;
-            if let Some(taken) = nodes.iter().find(|node| self.placing.has_node(&node.node.metadata.name)) {
-                let error = AddNodesError::NameTaken(taken.node.metadata.name.clone());
-                return Err(BatchError::Nodes { variant: variant.to_owned(), error: error.into() });
-            }
-            nodes.iter().for_each(|node| self.placing.add_node(node));
-            daemons.iter().for_each(|pod| self.placing.arrive(pod));
+            self.add_nodes(variant, *n, template)?;
         }
         self.placing.settle()?;
         self.placing.forget_outcomes();
         self.question.objects().iter().for_each(|object| self.placing.add_object(object));
-        self.question.pods().iter().chain(&displaced).for_each(|pod| self.placing.arrive(pod));
+        for pods in [self.question.pods(), &displaced] {
+            for some in pods.chunks(CHUNK) {
+                self.placing.check_time()?;
+                some.iter().for_each(|pod| self.placing.arrive(pod));
+            }
+        }
         self.placing.settle()?;
         Ok(self.placing.outcomes())
+    }
+
+    fn add_nodes(&mut self, variant: &str, n: usize, template: &ClusterNode) -> Result<(), BatchError> {
+        let refused = |error: AddNodesError| BatchError::Nodes { variant: variant.to_owned(), error: error.into() };
+        for first in (1..=n).step_by(CHUNK) {
+            self.placing.check_time()?;
+            let last = n.min(first + CHUNK - 1);
+            let (nodes, daemons) = self.cluster.new_nodes(first..=last, template).map_err(refused)?;
+            if let Some(taken) = nodes.iter().find(|node| self.placing.has_node(&node.node.metadata.name)) {
+                return Err(refused(AddNodesError::NameTaken(taken.node.metadata.name.clone())));
+            }
+            nodes.iter().for_each(|node| self.placing.add_node(node));
+            daemons.iter().for_each(|pod| self.placing.arrive(pod));
+        }
+        Ok(())
     }
 
     /// The smallest number of nodes of the group with which as many pods are placed as with all of them.

@@ -395,7 +395,8 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    fn check_time(&mut self) -> Result<(), PlaceError> {
+    /// Fails if the time of the simulation is used up.
+    pub(crate) fn check_time(&mut self) -> Result<(), PlaceError> {
         self.simulation.drop_observations();
         if !(self.conditions.is_over)() {
             return Ok(());

@@ -54,11 +54,12 @@ impl PluginInventory {
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.
-    pub fn copy_of_profile(&self, settings: &Settings, scheduler_name: &str) -> Result<Profile, Usage> {
+    pub fn copy_of_profile(&self, settings: &Settings, scheduler_name: &str, has_time: bool) -> Result<Profile, Usage> {
         let configured = settings.profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
         let configured = configured.ok_or_else(|| Usage(format!("no profile has schedulerName {scheduler_name:?}")))?;
         let time = SchedulingTime::new(Box::new(Stopwatch));
-        time.set_bounds(time_bounds(self.rules.settings.scheduling_thread()));
+        let bounds = time_bounds(self.rules.settings.scheduling_thread());
+        time.set_bounds(if has_time { TimeBounds { search: bounds.search, ..TimeBounds::default() } } else { bounds });
         let of_binary = |binary: &ReadyBinary| binary.factory_for_questions(&time);
         configured.build(|name, args| self.provide_by(of_binary, scheduler_name, name, args).map(Some))
     }

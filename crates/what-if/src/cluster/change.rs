@@ -1,6 +1,6 @@
 //! Makes other clusters from a cluster, with nodes added or removed.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use berth_model::api;
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ impl Cluster {
     /// # Errors
     /// There are too many nodes, or a name is taken.
     pub fn add_nodes(&mut self, n: usize, template: &ClusterNode) -> Result<(), AddNodesError> {
-        let (nodes, mut pods) = self.new_nodes(n, template)?;
+        let (nodes, mut pods) = self.new_nodes(1..=n, template)?;
         self.nodes.extend(nodes);
         // Pods of DaemonSets exist before any other pod is placed on the node.
         pods.append(&mut self.pods);
@@ -205,19 +205,19 @@ impl Cluster {
         Ok(())
     }
 
-    /// The nodes that [`Self::add_nodes`] would add, and the pods of DaemonSets for them.
+    /// The nodes with these numbers that [`Self::add_nodes`] would add, and the pods of DaemonSets for them.
     pub(crate) fn new_nodes(
         &self,
-        n: usize,
+        numbers: RangeInclusive<usize>,
         template: &ClusterNode,
     ) -> Result<(Vec<ClusterNode>, Vec<ClusterPod>), AddNodesError> {
-        if n > MAX_ADDED {
-            return Err(AddNodesError::TooMany(n));
+        if *numbers.end() > MAX_ADDED {
+            return Err(AddNodesError::TooMany(*numbers.end()));
         }
         let taken: rustc_hash::FxHashSet<&str> =
             self.nodes.iter().map(|node| node.node.metadata.name.as_str()).collect();
         let (mut nodes, mut daemons, admission) = (Vec::new(), Vec::new(), self.admission());
-        for number in 1..=n {
+        for number in numbers {
             let name = name_of(template, number);
             if taken.contains(name.as_str()) {
                 return Err(AddNodesError::NameTaken(name));
