@@ -453,7 +453,7 @@ impl Asking<'_, '_> {
         self.placing.settle()?;
         self.placing.forget_outcomes();
         self.question.objects().iter().for_each(|object| self.placing.add_object(object));
-        for pods in [self.question.pods(), &displaced] {
+        for pods in [self.question.pods(), displaced.as_slice()] {
             for some in pods.chunks(CHUNK) {
                 self.placing.check_time()?;
                 some.iter().for_each(|pod| self.placing.arrive(pod));

@@ -8,7 +8,7 @@ use berth_config::{
     NamedPoints, PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins,
     points_of_missing_plugin,
 };
-use berth_framework::{PluginFactory, Points, Profile, SchedulingTime};
+use berth_framework::{PluginFactory, Points, Profile, SchedulingTime, TimeBounds};
 use berth_lifecycle::Service;
 use berth_model::{Features, PluginName};
 use berth_telemetry::clock::Stopwatch;
@@ -50,7 +50,7 @@ impl PluginInventory {
 
     /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. They
     /// are not kept up to date. Each copy has accounts of its own for the time of plugins, so questions do not use up
-    /// the time that plugins have for scheduling.
+    /// the time that plugins have for scheduling. With `has_time`, all plugins together may take any time.
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.
