@@ -4,7 +4,7 @@
 //! They are listed for the first question, and for a later question if the last list is a minute old. If they cannot be
 //! listed, the answer does without them, or with those of the last list, and says so.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use berth_cluster::{Client, ListError, list};
 use berth_model::KindRef;
@@ -27,7 +27,6 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 64 << 20;
 
 /// The objects.
-#[derive(Debug)]
 pub(super) struct Surroundings {
     client: Client,
     last: Mutex<Last>,
@@ -38,6 +37,12 @@ struct Last {
     at: Option<Instant>,
     kinds: [Vec<serde_json::Value>; KINDS.len()],
     cluster: Arc<Cluster>,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("last", &self.last).finish_non_exhaustive()
+    }
 }
 
 impl Surroundings {
@@ -75,8 +80,7 @@ impl Surroundings {
                 }
             }
             last.cluster = Arc::new(cluster(&last.kinds, warnings));
-            // After a failure, the next question tries again.
-            last.at = last.cluster.warnings().is_empty().then(Instant::now);
+            last.at = Some(Instant::now());
         }
         Arc::clone(&last.cluster)
     }
