@@ -265,14 +265,11 @@ fn question(cluster: &Cluster, request: &WhatIfRequest, batch: &Batch<'_>) -> Re
     let bounds = batch.bounds;
     request.check(bounds)?;
     check_size("pods", request.pods.len(), bounds.pods)?;
-    let mut n_bytes = 0_usize;
-    for object in &request.pods {
-        // A workload is refused before its pods are made.
-        let n_copies = copies(object);
-        check_size("pods", n_copies, bounds.pods)?;
-        n_bytes = n_bytes.saturating_add(n_copies.saturating_mul(object.to_string().len()));
-    }
-    check_size("the bytes of all pods", n_bytes, bounds.bytes)?;
+    // Workloads are refused before their pods are made.
+    let templates = || request.pods.iter().map(|object| (copies(object), object));
+    let n_pods = templates().fold(0_usize, |sum, (count, _)| sum.saturating_add(count));
+    check_size("pods", n_pods, bounds.pods)?;
+    check_size("the bytes of all pods", n_bytes(templates()), bounds.bytes)?;
     let mut question = cluster.pods_in_question(&request.pods).map_err(|error| BatchError::Pods(error.into()))?;
     if let Some(scheduler_name) = batch.scheduler_name {
         question.serve_by(scheduler_name);
@@ -385,11 +382,11 @@ impl WhatIfRequest {
     }
 }
 
-/// The number of pods that an object makes at most.
+/// The number of pods that an object makes at most. An object that is no workload counts as one.
 fn copies(object: &Value) -> usize {
-    let numbers = ["/spec/replicas", "/spec/completions", "/spec/parallelism"];
-    let numbers = numbers.into_iter().filter_map(|field| object.pointer(field).and_then(Value::as_u64));
-    usize::try_from(numbers.max().unwrap_or(1).max(1)).unwrap_or(usize::MAX)
+    let numbers = ["/spec/replicas", "/spec/parallelism"];
+    let number = numbers.into_iter().find_map(|field| object.pointer(field).and_then(Value::as_u64));
+    usize::try_from(number.unwrap_or(1).max(1)).unwrap_or(usize::MAX)
 }
 
 /// The bytes of all copies of these templates as JSON.
