@@ -66,7 +66,7 @@ impl<'a> Placing<'a> {
         known.is_some_and(|node| node.row().is_some())
     }
 
-    /// The profile that serves the pods of removed nodes is the one of the question, as if they were its pods.
+    /// Whether the cluster is that of a scheduler that is followed.
     pub(crate) fn is_following(&self) -> bool {
         self.is_following
     }
