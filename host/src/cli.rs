@@ -21,7 +21,6 @@ use crate::{
     simulate::Simulate,
     snapshot::Snapshot,
     top::Top,
-    what_if::AnswerWhatIf,
 };
 
 const EXAMPLES: &str = "\
@@ -100,9 +99,6 @@ pub(crate) enum Command {
     /// Compile a component from standard input to standard output, for a scheduler
     #[command(hide = true)]
     CompileComponent(CompileComponent),
-    /// Answer a what-if question for a scheduler, within bounds
-    #[command(hide = true)]
-    AnswerWhatIf(AnswerWhatIf),
     /// Write this program to a file, with its built-in components compiled
     #[command(hide = true)]
     Pack(Pack),

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::{manifests, options::Demo, run::until_told_to_stop, sandbox_command, what_if};
+use crate::{manifests, options::Demo, run::until_told_to_stop, sandbox_command};
 
 /// The annotation of a pod that is not expected to be placed.
 const EXPECT: &str = "demo.berth.dev/expect";
@@ -45,7 +45,6 @@ async fn demo(arguments: Demo) -> Result<()> {
     let emulated = emulation.resolve(Release::default().into()).map_err(|error| Usage(error.to_string()))?;
     options.decide_as(emulated.gates);
     let kubeconfig = Kubeconfig::new(is_kept);
-    what_if::answer_for(&mut options, Some(&kubeconfig.0), None, None);
     let plan = Plan::new(&options, alone()).await?;
     let server = sandbox_command::start(berth_sandbox::Options::default()).await?;
     sandbox_command::write_kubeconfig(&server, &kubeconfig.0)?;

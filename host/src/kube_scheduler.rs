@@ -199,8 +199,6 @@ fn invocation(given: &Given) -> Result<Invocation> {
         metrics_address,
         metrics: metrics::read(given)?,
         page: None,
-        more_routes: axum::Router::new(),
-        what_if: None,
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given, serving::DEFAULT_PORT, serving::own_cluster())?,

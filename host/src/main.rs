@@ -24,7 +24,6 @@ mod serving;
 mod simulate;
 mod snapshot;
 mod top;
-mod what_if;
 
 use std::{io, process::ExitCode};
 
@@ -88,7 +87,6 @@ fn start(cli: Cli) -> Result<ExitCode> {
         Command::Bench(arguments) => bench_command::run(&arguments),
         Command::Plugin(command) => berth_plugin_cli::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),
-        Command::AnswerWhatIf(arguments) => what_if::answer(&arguments),
         Command::Pack(arguments) => pack::run(&arguments),
         Command::Schema { name } => berth_plugin_cli::print_schema(name),
         Command::Reference { man } => reference::run(man.as_deref()),

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{options::Run, serving, what_if};
+use crate::{options::Run, serving};
 
 /// The options of a scheduler on a cluster, as the command line gives them.
 pub(crate) struct Invocation {
@@ -114,25 +114,19 @@ async fn schedule(invocation: Invocation) -> Result<()> {
     if !matches!(output, ConfigOutput::None) {
         return write_config(options, &emulation, overrides, output).await;
     }
-    let scheduler_name = overrides.scheduler_name.clone();
     let mut draft = Draft::new(&options, overrides).await?;
     let settings = draft.settings_of_any_release()?;
     let kubeconfig = kubeconfig.or_else(|| {
         let named = &settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())
     });
-    let server = ConnectOptions { server, ..serving::cluster(kubeconfig.clone(), context.clone()) };
+    let server = ConnectOptions { server, ..serving::cluster(kubeconfig, context) };
     let (connection, renewal) = connect_for_long(&server).await.map_err(|error| match error {
         ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
     options.decide_as(release::of_cluster(&connection, &emulation).await?.gates);
-    // The process that answers what-if questions reads the cluster itself, and takes its address only from a kubeconfig
-    // or the service account.
-    if server.server.is_none() {
-        what_if::answer_for(&mut options, kubeconfig.as_deref(), context.as_deref(), scheduler_name.as_deref());
-    }
     let plan = draft.plan(&options)?;
     let mut session = Session::start(connection, plan, &options, None).await?;
     session.renew_credentials(renewal)?;

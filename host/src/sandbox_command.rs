@@ -18,7 +18,7 @@ use berth_telemetry::chain;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::{options, progress::Progress, run::until_told_to_stop, what_if};
+use crate::{options, progress::Progress, run::until_told_to_stop};
 
 /// Nodes that are created at the same time.
 const CREATES: usize = 16;
@@ -33,7 +33,6 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     let emulated = emulation.resolve(arguments.kubernetes_version.into()).map_err(|error| Usage(error.to_string()))?;
     scheduling.decide_as(emulated.gates);
     emulated.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    what_if::answer_for(&mut scheduling, Some(&arguments.kubeconfig), None, None);
     let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&scheduling, configuration::alone()).await?) };
     let faults = arguments.faults.as_deref().map_or(Ok(Vec::new()), read_faults)?;
     let options = Options {

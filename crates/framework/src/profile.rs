@@ -182,6 +182,11 @@ impl Profile {
         &self.instances
     }
 
+    /// The plugins in the order in which they were added, for questions that change them.
+    pub fn plugins_mut(&mut self) -> impl Iterator<Item = &mut (dyn Plugin + 'static)> {
+        self.instances.iter_mut().map(|instance| &mut *instance.plugin)
+    }
+
     /// Replaces the binary of `plugin`. The new one runs at the points at which the plugin is wanted and which the new
     /// binary implements. Returns the old one.
     pub fn replace(&mut self, plugin: PluginIdx, mut new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {

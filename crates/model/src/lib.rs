@@ -51,7 +51,7 @@ pub use plugin_name::PluginName;
 pub use pod::{EquivalenceClass, Pod};
 pub use pod_table::{PodChange, PodIdx, PodTable};
 pub use pod_uid::PodUid;
-pub use symbols::{Interning, Sym, Symbols, Uses};
+pub use symbols::{Interning, Sym, Symbols, TemporarySymbols, Uses};
 pub use taint_sets::TaintSetId;
 pub use thin_vec::ThinVec;
 pub use time::Time;

@@ -6,6 +6,7 @@
 //! permanently and without being announced.
 
 mod journal;
+mod temporary;
 mod uses;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
 
-pub use self::uses::{Interning, Uses};
 use self::{journal::Journal, uses::UsedSymbols};
+pub use self::{
+    temporary::TemporarySymbols,
+    uses::{Interning, Uses},
+};
 
 /// An interned string. [`Sym::NONE`] stands for an absent value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

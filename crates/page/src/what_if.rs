@@ -1,4 +1,4 @@
-//! What-if questions that a user asks in a form. Another process answers them, so they cost the scheduler nothing.
+//! What-if questions that a user asks in a form. Another thread answers them, on a copy of the scheduler's data.
 
 use std::{fmt, sync::Arc};
 

@@ -44,6 +44,9 @@ pub enum Message {
     CopyProfile {
         settings: Box<Settings>,
         scheduler_name: String,
+        /// Whether the plugins may take as much time as they want in a second, because the thread that asks them does
+        /// nothing else.
+        has_time: bool,
         answer: oneshot::Sender<Result<Profile, Usage>>,
     },
     /// A request to use another configuration. Nothing changes if one of its plugins cannot be built.

@@ -208,9 +208,9 @@ impl Supervisor {
                 return self.follow_order(&plugin.into(), order, By::Operator { user }, answer).await;
             }
             Message::Consult(consultation) => return consultation.hold(&self.inventory),
-            Message::CopyProfile { settings, scheduler_name, answer } => {
+            Message::CopyProfile { settings, scheduler_name, has_time, answer } => {
                 // Components may take seconds to start.
-                let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name);
+                let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name, has_time);
                 // The caller may have stopped waiting.
                 let _ = answer.send(tokio::task::block_in_place(copy));
                 return;

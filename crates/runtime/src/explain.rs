@@ -342,7 +342,7 @@ impl Explainer {
     pub(crate) async fn profile(&self, scheduler_name: String) -> Result<Result<Profile, Usage>, ExplainError> {
         let (answer, profile) = oneshot::channel();
         let settings = Box::new(self.running.settings());
-        let message = Message::CopyProfile { settings, scheduler_name, answer };
+        let message = Message::CopyProfile { settings, scheduler_name, has_time: false, answer };
         self.supervisor.send(message).await.map_err(|_| ExplainError::Stopping)?;
         profile.await.map_err(|_| ExplainError::Stopping)
     }

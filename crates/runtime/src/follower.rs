@@ -11,7 +11,7 @@ use std::{
 };
 
 use berth_model::Time;
-use berth_scheduler::{ChangeBatch, ClusterView, Scheduler};
+use berth_scheduler::{ChangeBatch, ClusterView, CopyKind, Scheduler};
 use berth_serving::ReadModel;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -37,10 +37,30 @@ const KEPT_FOR: Duration = Duration::from_secs(60);
 /// A request to the scheduling thread.
 #[derive(Debug)]
 pub(crate) enum FollowRequest {
-    /// Sends the changes since the last batch.
-    Changes(SyncSender<ChangeBatch>),
-    /// Stops recording changes.
-    End,
+    /// Sends the changes since the last batch for this copy.
+    Changes(CopyKind, SyncSender<ChangeBatch>),
+    /// Stops recording changes for this copy.
+    End(CopyKind),
+}
+
+/// A copy that changes bring up to date.
+pub(crate) trait Following {
+    const KIND: CopyKind;
+    fn apply(&mut self, batch: ChangeBatch);
+    /// Whether the copy equals the scheduler's data at the time of the last batch.
+    fn is_complete(&self) -> bool;
+}
+
+impl Following for ClusterView {
+    const KIND: CopyKind = CopyKind::Shown;
+
+    fn apply(&mut self, batch: ChangeBatch) {
+        Self::apply(self, batch);
+    }
+
+    fn is_complete(&self) -> bool {
+        Self::is_complete(self)
+    }
 }
 
 impl FollowRequest {
@@ -48,8 +68,8 @@ impl FollowRequest {
     pub(crate) fn answer(self, scheduler: &mut Scheduler, now: Time) {
         match self {
             // The channel has room for this one answer, unless the follower has ended.
-            Self::Changes(answer) => drop(answer.try_send(scheduler.changes(now))),
-            Self::End => scheduler.end_following(),
+            Self::Changes(copy, answer) => drop(answer.try_send(scheduler.changes_for(copy, now))),
+            Self::End(copy) => scheduler.end_following_of(copy),
         }
     }
 }
@@ -61,7 +81,7 @@ type Read = Box<dyn FnOnce(&mut ClusterView) + Send>;
 pub(crate) struct Follower(SyncSender<Read>);
 
 /// The data of the thread.
-struct Following {
+struct FollowerThread {
     reads: Receiver<Read>,
     requests: mpsc::Sender<FollowRequest>,
     copy: Copy,
@@ -80,16 +100,15 @@ enum Copy {
 }
 
 impl Follower {
-    /// Starts the thread, and returns the scheduling thread's end of the channel for requests.
+    /// Starts the thread, which sends `requests` to the scheduling thread.
     ///
     /// # Errors
     /// The system cannot start more threads.
-    pub(crate) fn start() -> io::Result<(Self, mpsc::Receiver<FollowRequest>)> {
+    pub(crate) fn start(requests: mpsc::Sender<FollowRequest>) -> io::Result<Self> {
         let (read, reads) = channel::sync_channel(MAX_WAITING);
-        let (requests, asked) = mpsc::channel(1);
-        let following = Following { reads, requests, copy: Copy::None };
+        let following = FollowerThread { reads, requests, copy: Copy::None };
         berth_threads::spawn_background("follower", move || following.run())?;
-        Ok((Self(read), asked))
+        Ok(Self(read))
     }
 }
 
@@ -117,7 +136,7 @@ impl ReadModel for Follower {
     }
 }
 
-impl Following {
+impl FollowerThread {
     fn run(mut self) {
         while let Some(read) = self.next_reader() {
             read(self.up_to_date());
@@ -137,7 +156,7 @@ impl Following {
                 Err(RecvTimeoutError::Timeout) => {
                     self.copy = Copy::None;
                     // The scheduling thread may have ended.
-                    let _ = self.requests.blocking_send(FollowRequest::End);
+                    let _ = self.requests.blocking_send(FollowRequest::End(CopyKind::Shown));
                 }
             }
         }
@@ -155,8 +174,8 @@ impl Following {
 }
 
 /// Applies changes until the copy equals the scheduler's data, or until `limit` is over.
-fn catch_up(
-    view: &mut ClusterView,
+pub(crate) fn catch_up<C: Following>(
+    copy: &mut C,
     awaited: &mut Option<Receiver<ChangeBatch>>,
     requests: &mpsc::Sender<FollowRequest>,
     limit: Duration,
@@ -168,7 +187,7 @@ fn catch_up(
             None => {
                 let (answer, receiver) = channel::sync_channel(1);
                 // If the scheduling thread has ended, the copy stays unchanged.
-                if requests.blocking_send(FollowRequest::Changes(answer)).is_err() {
+                if requests.blocking_send(FollowRequest::Changes(C::KIND, answer)).is_err() {
                     return;
                 }
                 receiver
@@ -176,8 +195,8 @@ fn catch_up(
         };
         match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(batch) => {
-                view.apply(batch);
-                if view.is_complete() {
+                copy.apply(batch);
+                if copy.is_complete() {
                     return;
                 }
             }
@@ -218,7 +237,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
-        let (follower, mut requests) = Follower::start().expect("a thread");
+        let (sender, mut requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("a thread");
         let (events, incoming) = channel::channel::<Event>();
         // A scheduling thread that handles earlier events before each request.
         let scheduling = thread::spawn(move || {
@@ -226,7 +246,7 @@ mod tests {
             let mut n_ended = 0;
             while let Some(request) = requests.blocking_recv() {
                 incoming.try_iter().for_each(|event| scheduler.handle(event, Time(1)));
-                n_ended += usize::from(matches!(request, FollowRequest::End));
+                n_ended += usize::from(matches!(request, FollowRequest::End(_)));
                 request.answer(&mut scheduler, Time(1));
             }
             n_ended
@@ -241,7 +261,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_scheduling_thread_that_has_ended_is_no_reason_to_wait() {
-        let (follower, requests) = Follower::start().expect("a thread");
+        let (sender, requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("a thread");
         drop(requests);
         assert_eq!(names(&follower).await, Some(Vec::new()), "an empty copy, which says that it is not whole");
         assert_eq!(follower.read(ClusterView::is_complete).await, Some(false));

@@ -31,6 +31,7 @@ mod session;
 mod tasks;
 mod traces;
 mod watching;
+mod what_if;
 
 pub use options::{KEPT_DECISIONS_MIB, Options};
 pub use placement_reason::PlacementReason;

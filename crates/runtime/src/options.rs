@@ -2,9 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use axum::Router;
 use berth_config::feature_gates::Gates;
-use berth_page::WhatIfService;
 use berth_plugin_host::PluginHostOptions;
 use berth_serving::secure_serving::SecureServing;
 use berth_telemetry::metrics::MetricsOptions;
@@ -37,10 +35,6 @@ pub struct Options {
     pub longest_unschedulable: Option<Duration>,
     /// `--page`: the page on loopback, for all users of this machine.
     pub page: Option<SocketAddr>,
-    /// Further routes in addition to the admin API, for the same callers.
-    pub more_routes: Router,
-    /// The component that answers what-if questions of the page.
-    pub what_if: WhatIfService,
     /// The endpoints over HTTPS.
     pub secure_serving: Option<SecureServing>,
     /// The feature gates of the emulated Kubernetes release, with the changes of `--feature-gates`. Until

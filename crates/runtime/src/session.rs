@@ -13,7 +13,7 @@ use berth_cluster::{Client, Connection, EventRecorder, Kinds, LeadershipLost, Re
 use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_explain::DecisionRing;
 use berth_framework::Profile;
-use berth_page::{History, Page};
+use berth_page::{History, Page, WhatIf};
 use berth_plugin_host::{Plugins, Surroundings};
 use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{
@@ -63,6 +63,7 @@ use crate::{
     tasks::{EndedEarly, Tasks},
     traces::Traces,
     watching::{Begin, EVENTS_BOUND, WatchPlan},
+    what_if::{self, Answerer},
 };
 
 /// The time for bindings in progress when the process is asked to stop.
@@ -199,7 +200,10 @@ impl Session {
         let Outside { client, recorder, sinks, .. } = &outside;
         let metrics = &sinks.metrics;
         let traces = Traces::start(traces, metrics.traces.clone(), &outside.hostname, &mut tasks)?;
-        let (follower, follow) = Follower::start().context("cannot start the thread that follows the scheduler")?;
+        // One request of each copy.
+        let (requests, follow) = mpsc::channel(2);
+        let follower =
+            Follower::start(requests.clone()).context("cannot start the thread that follows the scheduler")?;
         let resources = resources::routes(&health, follower.clone());
         let decisions = Decisions::new(Mutex::new(DecisionRing::new(kept_bytes(scheduling))));
         let explainer = Explainer {
@@ -209,10 +213,19 @@ impl Session {
             running: running.clone(),
         };
         let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
-        let admin = admin.merge(scheduling.more_routes.clone());
+        let answerer = Answerer::start(what_if::Parts {
+            follow: requests,
+            client: client.clone(),
+            supervisor: plugins.inbox.0.clone(),
+            running: running.clone(),
+            command_line: scheduling.clone(),
+            serves_all: source.file.is_none() && source.overrides.scheduler_name.is_none(),
+        });
+        let answerer = Arc::new(answerer.context("cannot start the thread that answers what-if questions")?);
+        let admin = admin.merge(what_if::routes(Arc::clone(&answerer)));
+        let answerer: Arc<dyn WhatIf> = answerer;
         let history = History::default();
-        let page =
-            Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone(), scheduling.what_if.clone());
+        let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone(), Some(answerer));
         tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
         let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));

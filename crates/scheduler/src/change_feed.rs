@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_framework::UnlistedKinds;
 use berth_lifecycle::HeldOwner;
 use berth_model::{Features, Node, ObjectKey, OwnerId, Pod, PodUid, Sym, Time, requests::Requests};
 use berth_queue::{Visited, Waiting};
@@ -49,6 +50,8 @@ pub struct ChangeBatch {
     pub features: Features,
     /// The owners whose pods wait because a plugin faulted over them, at most [`MAX_HELD`].
     pub held_owners: BTreeMap<OwnerId, HeldOwner>,
+    /// The kinds of which no plugin knows any object.
+    pub unlisted: Arc<UnlistedKinds>,
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
     /// Objects of other kinds as JSON; `None` if there is no such object.
@@ -103,9 +106,76 @@ impl PodPlace {
     }
 }
 
+/// A copy that follows a scheduler. Each gets the changes at its own pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CopyKind {
+    /// The copy that is shown to people: a [`ClusterView`](crate::ClusterView).
+    Shown,
+    /// The copy on which what-if questions are answered: a scheduler that [follows](crate::Scheduler::follow).
+    Asked,
+}
+
+/// The copies that follow, with what each does not have yet.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeFeeds(BTreeMap<CopyKind, ChangeFeed>);
+
+impl ChangeFeeds {
+    /// The next batch for a copy. The first call for a copy begins to note what changes.
+    pub(crate) fn batch(
+        &mut self,
+        copy: CopyKind,
+        bindings: &mut Bindings,
+        context: &mut Context,
+        now: Time,
+    ) -> ChangeBatch {
+        if self.0.is_empty() {
+            set_followed(true, bindings, context);
+        }
+        let feed = self.0.entry(copy).or_insert_with(|| ChangeFeed::from_the_beginning(context));
+        feed.batch(bindings, context, now)
+    }
+
+    /// Notes what changed since the last call, for all copies.
+    pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
+        if self.0.is_empty() {
+            return;
+        }
+        let changed = Changed::take(bindings, context);
+        for feed in self.0.values_mut() {
+            feed.note(&changed, context);
+        }
+    }
+
+    /// Notes nothing for the copy any more.
+    pub(crate) fn end(&mut self, copy: CopyKind, bindings: &mut Bindings, context: &mut Context) {
+        if self.0.remove(&copy).is_some() && self.0.is_empty() {
+            set_followed(false, bindings, context);
+        }
+    }
+}
+
+/// The keys of what changed.
+struct Changed {
+    nodes: Vec<Sym>,
+    pods: Vec<PodUid>,
+    objects: Vec<Arc<ObjectKey>>,
+}
+
+impl Changed {
+    fn take(bindings: &mut Bindings, context: &mut Context) -> Self {
+        let nodes = context.cache_mut().changed_nodes().collect();
+        let objects = context.cache_mut().changed_objects().collect();
+        let mut pods: Vec<PodUid> = context.cache_mut().changed_pods().collect();
+        pods.extend(context.queue_mut().changed_pods());
+        pods.extend(context.changed_pending_pods());
+        pods.extend(bindings.changed_pods());
+        Self { nodes, pods, objects }
+    }
+}
+
 /// The keys of the values that a copy does not have yet.
 #[derive(Debug)]
-pub(crate) struct ChangeFeed {
+struct ChangeFeed {
     nodes: FxHashSet<Sym>,
     pods: FxHashSet<PodUid>,
     objects: FxHashSet<Arc<ObjectKey>>,
@@ -128,17 +198,6 @@ enum Fill {
 }
 
 impl ChangeFeed {
-    /// Starts to note everything that changes.
-    pub(crate) fn start(bindings: &mut Bindings, context: &mut Context) -> Self {
-        set_followed(true, bindings, context);
-        Self::from_the_beginning(context)
-    }
-
-    /// Stops noting changes.
-    pub(crate) fn stop(self, bindings: &mut Bindings, context: &mut Context) {
-        set_followed(false, bindings, context);
-    }
-
     fn from_the_beginning(context: &Context) -> Self {
         Self {
             nodes: FxHashSet::default(),
@@ -150,21 +209,17 @@ impl ChangeFeed {
         }
     }
 
-    /// Collects the keys of what changed since the last call.
-    pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
-        self.nodes.extend(context.cache_mut().changed_nodes());
-        self.objects.extend(context.cache_mut().changed_objects());
-        self.pods.extend(context.cache_mut().changed_pods());
-        self.pods.extend(context.queue_mut().changed_pods());
-        self.pods.extend(context.changed_pending_pods());
-        self.pods.extend(bindings.changed_pods());
+    fn note(&mut self, changed: &Changed, context: &Context) {
+        self.nodes.extend(&changed.nodes);
+        self.objects.extend(changed.objects.iter().cloned());
+        self.pods.extend(changed.pods.iter().cloned());
         if self.n_changed() > MAX_CHANGED {
             *self = Self::from_the_beginning(context);
         }
     }
 
     /// A batch with as many changes as fit. If there is room, it also has a portion of the whole state.
-    pub(crate) fn batch(&mut self, bindings: &Bindings, context: &Context, now: Time) -> ChangeBatch {
+    fn batch(&mut self, bindings: &Bindings, context: &Context, now: Time) -> ChangeBatch {
         let mut batch = ChangeBatch {
             is_first: std::mem::take(&mut self.is_first),
             as_of: now,
@@ -172,6 +227,7 @@ impl ChangeFeed {
             scheduler_names: context.profiles().scheduler_names(),
             features: context.queue().features(),
             held_owners: context.held(MAX_HELD),
+            unlisted: context.profiles().unlisted(),
             ..ChangeBatch::default()
         };
         for name in take(&mut self.nodes, BATCH) {

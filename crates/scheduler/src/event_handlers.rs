@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_cache::Added;
 use berth_framework::ClusterEvent;
-use berth_model::{ObjectKey, Pod, PodUid, Sym, api, intern};
+use berth_model::{Node, ObjectKey, Pod, PodUid, Sym, api, intern};
 use berth_queue::{EventObjects, ObjectEvent};
 use rustc_hash::FxHashMap;
 
@@ -77,7 +77,7 @@ impl EventHandlers {
         }
         context.set_limits(&pod.uid, api);
         if pod.node_name.is_none() {
-            pending_pod_applied(api, &pod, bindings, context);
+            pending_pod_applied(PendingPod::new(Arc::clone(&pod), api), &pod, bindings, context);
         } else {
             assigned_pod_applied(&pod, bindings, context);
         }
@@ -163,11 +163,27 @@ fn is_device_taint_rule(key: &ObjectKey) -> bool {
     key.kind == "DeviceTaintRule" && key.api_version.starts_with("resource.k8s.io/")
 }
 
-fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
-    let pending = PendingPod::new(Arc::clone(pod), api);
-    let resource_version = &api.metadata.resource_version;
+/// Handles a pod that is in the form of this scheduler's own table, and that the API server does not show.
+pub(crate) fn known_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
+    if pod.node_name.is_none() {
+        let pending = PendingPod::new(Arc::clone(pod), &api::Pod::default());
+        pending_pod_applied(pending, pod, bindings, context);
+    } else {
+        assigned_pod_applied(pod, bindings, context);
+    }
+}
+
+/// Handles a node that is in the form of this scheduler's own table, and that comes back.
+pub(crate) fn known_node_applied(node: Node, context: &mut Context) {
+    if context.cache_mut().set_node(node.clone()).is_none() {
+        context.move_all(&changes::node_added(node));
+    }
+}
+
+fn pending_pod_applied(pending: PendingPod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
+    let resource_version = Arc::clone(&pending.resource_version);
     let old = context.set_pending(pending);
-    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && *old.resource_version == **resource_version) {
+    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && old.resource_version == resource_version) {
         return;
     }
     if bindings.contains(&pod.uid) {

@@ -69,7 +69,7 @@ pub use bindings::{
     BindingStage, PERMIT_WAIT, PodBinding,
     granted::{CyclePod, RefusedEffect},
 };
-pub use change_feed::{ChangeBatch, FollowedPod, PodPlace};
+pub use change_feed::{ChangeBatch, CopyKind, FollowedPod, PodPlace};
 pub use cluster_view::{ClusterView, PodView};
 pub use cycle::LastAttempt;
 pub use effect_bytes::HeldBytes;

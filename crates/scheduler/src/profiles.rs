@@ -68,7 +68,21 @@ impl Profiles {
         self.readers_of(kind)
     }
 
-    fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
+    /// The kinds that no plugin can see.
+    pub(crate) fn unlisted(&self) -> Arc<UnlistedKinds> {
+        Arc::clone(&self.unlisted)
+    }
+
+    /// Whether an instance of a binary was lost, so that it answers no question any more.
+    pub(crate) fn has_lost_instance(&mut self) -> bool {
+        let mut plugins = self.list.iter_mut().flat_map(Profile::plugins_mut);
+        plugins.any(|plugin| {
+            plugin.version().binary.is_some() && plugin.hosted().is_some_and(|it| it.out_of_service().is_some())
+        })
+    }
+
+    /// Sets the kinds that no plugin can see.
+    pub(crate) fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         for profile in &mut self.list {
             profile.set_unlisted(Arc::clone(&unlisted));
         }

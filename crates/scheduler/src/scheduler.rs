@@ -1,5 +1,7 @@
 //! The scheduler's parts and its interface: events, cycles, actions. It only passes calls on.
 
+mod following;
+
 use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::{Cache, NodeOrder};
@@ -10,10 +12,11 @@ use berth_framework::{
 use berth_model::{PodUid, Time};
 use berth_queue::Queue;
 
+use self::following::Followed;
 use crate::{
     action::Action,
     bindings::{Bindings, Input},
-    change_feed::{ChangeBatch, ChangeFeed},
+    change_feed::{ChangeBatch, ChangeFeeds, CopyKind},
     context::Context,
     cycle::{Cycle, LastAttempt},
     event::Event,
@@ -38,8 +41,10 @@ pub struct Scheduler {
     swaps: Swaps,
     settings: Settings,
     objects: HostObjects,
-    /// The changes that a copy does not have yet; `None` while no copy follows.
-    feed: Option<ChangeFeed>,
+    /// The changes that copies do not have yet.
+    feeds: ChangeFeeds,
+    /// The scheduler that this one follows, if it follows any.
+    followed: Followed,
 }
 
 /// The part of the state that remains after nodes and pods came and left again, and that affects decisions.
@@ -77,7 +82,8 @@ impl Scheduler {
             swaps: Swaps::default(),
             settings,
             objects: HostObjects::default(),
-            feed: None,
+            feeds: ChangeFeeds::default(),
+            followed: Followed::default(),
         }
         .with_objects(HostObjects::default())
     }
@@ -137,7 +143,7 @@ impl Scheduler {
     }
 
     fn take_in(&mut self, event: Event, now: Time) {
-        let Self { context, event_handlers, cycle, bindings, swaps, settings, objects, feed: _ } = self;
+        let Self { context, event_handlers, cycle, bindings, swaps, settings, objects, feeds: _, followed: _ } = self;
         context.set_now(now);
         match event {
             Event::PodApplied(pod) => event_handlers.pod_applied(&pod, bindings, context),
@@ -380,23 +386,30 @@ impl Scheduler {
     /// nodes. Changes are noted from the first call on. That costs little, and nothing once it is
     /// [ended](Self::end_following).
     pub fn changes(&mut self, now: Time) -> ChangeBatch {
-        let Self { context, bindings, feed, .. } = self;
-        let feed = feed.get_or_insert_with(|| ChangeFeed::start(bindings, context));
-        feed.batch(bindings, context, now)
+        self.changes_for(CopyKind::Shown, now)
     }
 
-    /// Stops noting changes. The next call of [`Self::changes`] begins a new copy.
+    /// [`Self::changes`] for any copy.
+    pub fn changes_for(&mut self, copy: CopyKind, now: Time) -> ChangeBatch {
+        let Self { context, bindings, feeds, .. } = self;
+        feeds.batch(copy, bindings, context, now)
+    }
+
+    /// Stops noting changes for the [`ClusterView`](crate::ClusterView). The next call of [`Self::changes`] begins a
+    /// new copy.
     pub fn end_following(&mut self) {
-        if let Some(feed) = self.feed.take() {
-            feed.stop(&mut self.bindings, &mut self.context);
-        }
+        self.end_following_of(CopyKind::Shown);
+    }
+
+    /// [`Self::end_following`] for any copy.
+    pub fn end_following_of(&mut self, copy: CopyKind) {
+        let Self { context, bindings, feeds, .. } = self;
+        feeds.end(copy, bindings, context);
     }
 
     fn gather_changes(&mut self) {
-        let Self { context, bindings, feed, .. } = self;
-        if let Some(feed) = feed {
-            feed.gather(bindings, context);
-        }
+        let Self { context, bindings, feeds, .. } = self;
+        feeds.gather(bindings, context);
     }
 
     /// The decision of the last cycle that looked for a node, with every plugin's answers.

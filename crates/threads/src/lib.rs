@@ -37,11 +37,27 @@ pub fn is_scheduling() -> bool {
 /// # Errors
 /// The system cannot start more threads.
 pub fn spawn_background(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    start(thread::Builder::new().name(name.to_owned()), work)
+}
+
+/// [`spawn_background`] with a stack of `stack_size` bytes.
+///
+/// # Errors
+/// The system cannot start more threads.
+pub fn spawn_background_with_stack(
+    name: &str,
+    stack_size: usize,
+    work: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    start(thread::Builder::new().name(name.to_owned()).stack_size(stack_size), work)
+}
+
+fn start(thread: thread::Builder, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let start = move || {
         give_way();
         work();
     };
-    thread::Builder::new().name(name.to_owned()).spawn(start).map(drop)
+    thread.spawn(start).map(drop)
 }
 
 #[cfg(target_os = "linux")]

@@ -286,7 +286,7 @@ pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
 ///
 /// # Errors
 /// The system refused a limit.
-pub fn confine(limits: CompileLimits) -> io::Result<()> {
+fn confine(limits: CompileLimits) -> io::Result<()> {
     let seconds = limits.cpu_time.as_secs();
     rlimit::setrlimit(rlimit::Resource::CORE, 0, 0)?;
     rlimit::setrlimit(rlimit::Resource::CPU, seconds, seconds + 1)?;

@@ -35,7 +35,7 @@ mod ticker;
 
 pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError};
-pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent, confine};
+pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
 pub use convert::{on_one_line, size::delta_bytes};
 pub use effort::LoadEffort;
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};

@@ -3,6 +3,8 @@
 //! It contains pods that wait for a node, and the objects that plugins write to. It returns each change as the
 //! [`Event`] of the scheduler that a watch would produce.
 
+mod take_over;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::Effect;

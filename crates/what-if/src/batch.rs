@@ -17,6 +17,9 @@ use crate::{
 
 const KIND: &str = "WhatIf";
 
+/// The number of pods or nodes that are made between two checks of the time.
+const CHUNK: usize = 64;
+
 /// A batch of questions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -140,6 +143,9 @@ pub struct BatchBounds {
     pub pods: usize,
     /// The number of nodes that one variant adds.
     pub nodes: usize,
+    /// The bytes of all pods, and of the nodes that one variant adds, as JSON: the size of each template times the
+    /// number of its copies.
+    pub bytes: usize,
 }
 
 /// The reason why a batch has no answer.
@@ -219,7 +225,7 @@ pub struct Batch<'a> {
 
 impl BatchBounds {
     /// The maximum size of a request from a person or an autoscaler.
-    pub const DEFAULT: Self = Self { variants: 1000, pods: 10_000, nodes: 10_000 };
+    pub const DEFAULT: Self = Self { variants: 1000, pods: 10_000, nodes: 10_000, bytes: 128 << 20 };
 }
 
 /// Answers a batch about a cluster. The pending pods of the cluster are left out, because the request contains the pods
@@ -233,9 +239,37 @@ pub fn what_if(
     batch: &Batch<'_>,
     conditions: Conditions<'_>,
 ) -> Result<WhatIfAnswer, BatchError> {
+    let question = question(cluster, request, batch)?;
+    answer(cluster, question, request, batch, &mut Placing::new(cluster, conditions), cluster.state_token())
+}
+
+/// Answers a batch about the cluster of a scheduler that `placing` follows. `cluster` has objects that the scheduler does
+/// not know, but that decide which pods a question makes. `cluster_state` is the token of the answer.
+///
+/// # Errors
+/// Fails as [`what_if`] does. After [`BatchError::Place`], the cluster may be changed, and `placing` must not be used
+/// again.
+pub fn what_if_followed(
+    placing: &mut Placing<'_>,
+    cluster: &Cluster,
+    request: &WhatIfRequest,
+    batch: &Batch<'_>,
+    cluster_state: String,
+) -> Result<WhatIfAnswer, BatchError> {
+    let question = question(cluster, request, batch)?;
+    answer(cluster, question, request, batch, placing, cluster_state)
+}
+
+/// The pods of the request with their claims.
+fn question(cluster: &Cluster, request: &WhatIfRequest, batch: &Batch<'_>) -> Result<Cluster, BatchError> {
     let bounds = batch.bounds;
     request.check(bounds)?;
     check_size("pods", request.pods.len(), bounds.pods)?;
+    // Workloads are refused before their pods are made.
+    let templates = || request.pods.iter().map(|object| (copies(object), object));
+    let n_pods = templates().fold(0_usize, |sum, (count, _)| sum.saturating_add(count));
+    check_size("pods", n_pods, bounds.pods)?;
+    check_size("the bytes of all pods", n_bytes(templates()), bounds.bytes)?;
     let mut question = cluster.pods_in_question(&request.pods).map_err(|error| BatchError::Pods(error.into()))?;
     if let Some(scheduler_name) = batch.scheduler_name {
         question.serve_by(scheduler_name);
@@ -244,12 +278,22 @@ pub fn what_if(
     if question.pods().is_empty() && !request.pods.is_empty() {
         return Err(BatchError::NoPods);
     }
-    let placing = Placing::new(cluster, conditions);
+    Ok(question)
+}
+
+fn answer(
+    cluster: &Cluster,
+    question: Cluster,
+    request: &WhatIfRequest,
+    batch: &Batch<'_>,
+    placing: &mut Placing<'_>,
+    cluster_state: String,
+) -> Result<WhatIfAnswer, BatchError> {
     if let Some(pod) = question.pods().iter().find(|pod| placing.is_on_node(&pod.pod.metadata.uid)) {
         let metadata = &pod.pod.metadata;
         return Err(BatchError::OnNode { pod: format!("{}/{}", metadata.namespace, metadata.name) });
     }
-    let mut asking = Asking { cluster, question, placing };
+    let mut asking = Asking { cluster, question, placing, scheduler_name: batch.scheduler_name };
     let variants = request.variants.iter().map(|variant| {
         let nodes = variant.templates()?;
         let (placed, evictions) = asking.place(&variant.name, &variant.remove_nodes, &nodes)?;
@@ -259,7 +303,6 @@ pub fn what_if(
     let groups = request.node_groups.iter().map(|group| asking.size(group));
     let node_groups = groups.collect::<Result<_, _>>()?;
     let warnings = cluster.warnings().to_vec();
-    let cluster_state = cluster.state_token();
     Ok(WhatIfAnswer { api_version: API_VERSION, kind: "WhatIfAnswer", cluster_state, variants, node_groups, warnings })
 }
 
@@ -268,7 +311,9 @@ struct Asking<'a, 'p> {
     cluster: &'a Cluster,
     /// The pods of the question and their claims, without nodes.
     question: Cluster,
-    placing: Placing<'p>,
+    placing: &'a mut Placing<'p>,
+    /// The profile that serves every pod, if there is one.
+    scheduler_name: Option<&'a str>,
 }
 
 impl WhatIfRequest {
@@ -327,10 +372,27 @@ impl WhatIfRequest {
         for variant in &self.variants {
             let n_added = variant.add_nodes.iter().fold(0_usize, |sum, added| sum.saturating_add(added.count));
             check_size("variants[].addNodes[].count", n_added, bounds.nodes)?;
+            let added = variant.add_nodes.iter().map(|added| (added.count, &added.node));
+            check_size("the bytes of all nodes of variants[].addNodes", n_bytes(added), bounds.bytes)?;
         }
         let largest = self.node_groups.iter().map(|group| group.max_nodes).max().unwrap_or(0);
-        check_size("nodeGroups[].maxNodes", largest, bounds.nodes)
+        check_size("nodeGroups[].maxNodes", largest, bounds.nodes)?;
+        let groups = self.node_groups.iter().map(|group| n_bytes([(group.max_nodes, &group.node)].into_iter()));
+        check_size("the bytes of all nodes of nodeGroups[]", groups.max().unwrap_or(0), bounds.bytes)
     }
+}
+
+/// The number of pods that an object makes at most. An object that is no workload counts as one.
+fn copies(object: &Value) -> usize {
+    let numbers = ["/spec/replicas", "/spec/parallelism"];
+    let number = numbers.into_iter().find_map(|field| object.pointer(field).and_then(Value::as_u64));
+    usize::try_from(number.unwrap_or(1).max(1)).unwrap_or(usize::MAX)
+}
+
+/// The bytes of all copies of these templates as JSON.
+fn n_bytes<'a>(templates: impl Iterator<Item = (usize, &'a Value)>) -> usize {
+    let sizes = templates.map(|(count, template)| count.saturating_mul(template.to_string().len()));
+    sizes.fold(0, usize::saturating_add)
 }
 
 fn check_size(what: &'static str, given: usize, most: usize) -> Result<(), BatchError> {
@@ -378,20 +440,39 @@ impl Asking<'_, '_> {
                 .ok_or_else(|| BatchError::NoSuchNode { variant: variant.to_owned(), node: node.clone() })?;
             displaced.extend(pods.iter().filter(|pod| !pod.belongs_to_its_node()).map(ClusterPod::made_again));
         }
+        // The pods of a running scheduler name another scheduler than its only profile if that profile serves every pod.
+        if let Some(scheduler_name) = self.scheduler_name.filter(|_| self.placing.is_following()) {
+            displaced.iter_mut().for_each(|pod| *pod = pod.served_by(scheduler_name));
+        }
         for (n, template) in added {
-            let (nodes, daemons) = self
-                .cluster
-                .new_nodes(*n, template)
-                .map_err(|error| BatchError::Nodes { variant: variant.to_owned(), error: error.into() })?;
-            nodes.iter().for_each(|node| self.placing.add_node(node));
-            daemons.iter().for_each(|pod| self.placing.arrive(pod));
+            self.add_nodes(variant, *n, template)?;
         }
         self.placing.settle()?;
         self.placing.forget_outcomes();
         self.question.objects().iter().for_each(|object| self.placing.add_object(object));
-        self.question.pods().iter().chain(&displaced).for_each(|pod| self.placing.arrive(pod));
+        for pods in [self.question.pods(), displaced.as_slice()] {
+            for some in pods.chunks(CHUNK) {
+                self.placing.check_time()?;
+                some.iter().for_each(|pod| self.placing.arrive(pod));
+            }
+        }
         self.placing.settle()?;
         Ok(self.placing.outcomes())
+    }
+
+    fn add_nodes(&mut self, variant: &str, n: usize, template: &ClusterNode) -> Result<(), BatchError> {
+        let refused = |error: AddNodesError| BatchError::Nodes { variant: variant.to_owned(), error: error.into() };
+        for first in (1..=n).step_by(CHUNK) {
+            self.placing.check_time()?;
+            let last = n.min(first + CHUNK - 1);
+            let (nodes, daemons) = self.cluster.new_nodes(first..=last, template).map_err(refused)?;
+            if let Some(taken) = nodes.iter().find(|node| self.placing.has_node(&node.node.metadata.name)) {
+                return Err(refused(AddNodesError::NameTaken(taken.node.metadata.name.clone())));
+            }
+            nodes.iter().for_each(|node| self.placing.add_node(node));
+            daemons.iter().for_each(|pod| self.placing.arrive(pod));
+        }
+        Ok(())
     }
 
     /// The smallest number of nodes of the group with which as many pods are placed as with all of them.

@@ -2,6 +2,7 @@
 
 mod build;
 mod change;
+mod known;
 mod reader;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -40,6 +41,9 @@ pub struct ClusterPod {
     pub pod: Arc<api::Pod>,
     /// The complete pod.
     pub object: Arc<Value>,
+    /// The pod in the form of the simulated scheduler's table, if it comes from a scheduler that is followed. `pod` and
+    /// `object` then have only the names, the owner, the node and the scheduler.
+    pub(crate) known: Option<Arc<berth_model::Pod>>,
 }
 
 impl Cluster {
@@ -70,6 +74,11 @@ impl Cluster {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Adds an object that is neither a node nor a pod, for the pods of a question.
+    pub fn add_object(&mut self, object: Arc<Value>) {
+        self.objects.push(object);
     }
 
     /// Adds a sentence to [`Self::warnings`].
@@ -151,6 +160,13 @@ impl ClusterPod {
     /// Creates the pod in the API server of a simulation, and sends the event to the simulation's scheduler. With
     /// `whole`, the pod has its JSON.
     pub fn arrive(&self, simulation: &mut Simulation<'_>, whole: bool) {
+        if let Some(known) = &self.known {
+            let symbols = &simulation.scheduler().cache().table().symbols;
+            let sym = |name: &str| symbols.lookup(name).unwrap_or_default();
+            let (node_name, scheduler_name) = (sym(&self.pod.spec.node_name), sym(&self.pod.spec.scheduler_name));
+            let known = berth_model::Pod { node_name, scheduler_name, ..berth_model::Pod::clone(known) };
+            return simulation.show_pod(Arc::new(known));
+        }
         let mut pod = Box::new((*self.pod).clone());
         if whole {
             pod.json = Some(self.object.to_string().into_bytes().into());

@@ -31,7 +31,7 @@ mod workloads;
 pub use api_server::{ApiServer, ApiServerError, Change};
 pub use batch::{
     AddedNodes, Batch, BatchBounds, BatchError, NodeGroup, NodeGroupAnswer, Variant, VariantAnswer, WhatIfAnswer,
-    WhatIfRequest, what_if,
+    WhatIfRequest, what_if, what_if_followed,
 };
 pub use cluster::{AddNodesError, Cluster, ClusterNode, ClusterPod, ClusterReader};
 pub use compare::{Answers, Comparison, MovedPod, NodeAnswer, Questions, Side};

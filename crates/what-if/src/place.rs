@@ -1,9 +1,11 @@
 //! Lets a scheduler place the pods of a cluster until nothing changes any more.
 
+mod followed;
+
 use std::sync::Arc;
 
 use berth_framework::{PluginIdx, Profile};
-use berth_model::{PodUid, Time};
+use berth_model::{Node, Pod, PodUid, TemporarySymbols, Time};
 use berth_scheduler::{Action, AttemptOutcome, Event, Notice, PodRequest, Request, SearchState, Settings};
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -85,11 +87,13 @@ pub struct Placing<'a> {
     changes: Vec<Change>,
     questions: Questions,
     answers: Answers,
+    /// Whether the cluster is the cluster of a scheduler that is followed.
+    is_following: bool,
 }
 
 struct PlacingConditions<'a> {
     whole_pods: bool,
-    is_over: &'a dyn Fn() -> bool,
+    is_over: Box<dyn Fn() -> bool + 'a>,
     /// The number of milliseconds after which no backoff lasts any longer. Backoffs end with the second.
     backoffs_over_after: u64,
     /// The number of milliseconds after which every pod of the unschedulable pool has been tried again.
@@ -98,7 +102,18 @@ struct PlacingConditions<'a> {
     plugins: FxHashMap<String, Vec<Arc<str>>>,
 }
 
-impl PlacingConditions<'_> {
+impl<'a> PlacingConditions<'a> {
+    fn new(settings: &Settings, profiles: &[Profile], whole_pods: bool, is_over: Box<dyn Fn() -> bool + 'a>) -> Self {
+        let names = |profile: &Profile| profile.instances().iter().map(|it| Arc::clone(it.name())).collect();
+        Self {
+            whole_pods,
+            is_over,
+            backoffs_over_after: settings.queue.backoff.max + 1_000,
+            flushed_after: settings.queue.flushed_after(),
+            plugins: profiles.iter().map(|profile| (profile.scheduler_name.clone(), names(profile))).collect(),
+        }
+    }
+
     /// The names of a profile's plugins.
     fn names(&self, scheduler_name: &str) -> impl Fn(PluginIdx) -> Option<String> {
         let names = self.plugins.get(scheduler_name);
@@ -122,6 +137,10 @@ pub(crate) enum Step {
     NodeCame(String),
     /// The node existed before.
     NodeWent(ClusterNode),
+    /// The pod of the scheduler that is followed was on its node.
+    KnownPodWent(Arc<Pod>),
+    /// The node of the scheduler that is followed existed before.
+    KnownNodeWent(Box<Node>),
 }
 
 /// The point to which [`Placing::revert`] returns.
@@ -129,6 +148,8 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub struct Fork {
     state: SearchState,
+    /// For a cluster that is followed.
+    symbols: Option<TemporarySymbols>,
 }
 
 impl std::fmt::Debug for Conditions<'_> {
@@ -180,21 +201,25 @@ impl<'a> Placing<'a> {
     #[must_use]
     pub fn new(cluster: &Cluster, conditions: Conditions<'a>) -> Self {
         let Conditions { settings, profiles, tell_time, whole_pods, arrival: _, is_over } = conditions;
-        let names = |profile: &Profile| profile.instances().iter().map(|it| Arc::clone(it.name())).collect();
-        let plugins = profiles.iter().map(|profile| (profile.scheduler_name.clone(), names(profile))).collect();
-        let (backoffs_over_after, flushed_after) = (settings.queue.backoff.max + 1_000, settings.queue.flushed_after());
-        let mut simulation = Simulation::new(settings, profiles).telling_time(tell_time);
-        cluster.show_without_pending(&mut simulation, whole_pods);
+        let limits = PlacingConditions::new(&settings, &profiles, whole_pods, Box::new(is_over));
+        let mut placing = Self::alone(Simulation::new(settings, profiles).telling_time(tell_time), limits);
+        cluster.show_without_pending(&mut placing.simulation, whole_pods);
         let placed = cluster.pods().iter().filter(|pod| !pod.is_pending());
         let on_nodes =
             placed.map(|pod| (pod.pod.metadata.uid.clone(), (pod.clone(), pod.pod.spec.node_name.as_str().into())));
+        placing.on_nodes = on_nodes.collect();
         let nodes = cluster.nodes().iter().map(|node| (node.node.metadata.name.clone(), node.clone()));
+        placing.nodes = nodes.collect();
+        placing
+    }
+
+    fn alone(simulation: Simulation<'a>, conditions: PlacingConditions<'a>) -> Self {
         Self {
             simulation,
-            conditions: PlacingConditions { whole_pods, is_over, backoffs_over_after, flushed_after, plugins },
+            conditions,
             pods: IndexMap::default(),
-            on_nodes: on_nodes.collect(),
-            nodes: nodes.collect(),
+            on_nodes: FxHashMap::default(),
+            nodes: FxHashMap::default(),
             journal: None,
             evictions: Vec::new(),
             n_failed_since_change: 0,
@@ -202,6 +227,7 @@ impl<'a> Placing<'a> {
             changes: Vec::new(),
             questions: Questions::default(),
             answers: Answers::default(),
+            is_following: false,
         }
     }
 
@@ -223,6 +249,8 @@ impl<'a> Placing<'a> {
         self.pods.shift_remove(uid.as_str());
         if let Some((pod, node)) = self.on_nodes.remove(&uid) {
             self.write_down(|| Step::PodWent(pod, node));
+        } else if let Some(known) = self.known_pod(&uid) {
+            self.write_down(|| Step::KnownPodWent(known));
         }
         let event = self.simulation.server_mut().delete_pod(namespace, name, uid);
         self.simulation.handle(event);
@@ -252,7 +280,7 @@ impl<'a> Placing<'a> {
 
     /// Removes a node after its pods. Returns these pods, or `None` if there is no such node.
     pub fn remove_node(&mut self, name: &str) -> Option<Vec<ClusterPod>> {
-        let node = self.nodes.remove(name)?;
+        let Some(node) = self.nodes.remove(name) else { return self.remove_known_node(name) };
         let mut pods: Vec<ClusterPod> =
             self.on_nodes.values().filter(|(_, node)| **node == *name).map(|(pod, _)| pod.clone()).collect();
         pods.sort_by(|one, other| one.pod.metadata.uid.cmp(&other.pod.metadata.uid));
@@ -274,7 +302,8 @@ impl<'a> Placing<'a> {
         debug_assert!(self.journal.is_none(), "a fork is reverted before the next one");
         self.journal = Some(Vec::new());
         self.simulation.server_mut().begin_journal();
-        Fork { state: self.simulation.scheduler().search_state() }
+        let symbols = self.is_following.then(|| self.simulation.begin_fork());
+        Fork { state: self.simulation.scheduler().search_state(), symbols }
     }
 
     /// Reverts everything that has happened since the fork. The time depends only on the number of changes, not on the
@@ -293,6 +322,8 @@ impl<'a> Placing<'a> {
                     self.simulation.handle(Event::NodeDeleted { name });
                 }
                 Step::NodeWent(node) => self.add_node(&node),
+                Step::KnownPodWent(pod) => self.simulation.show_pod(pod),
+                Step::KnownNodeWent(node) => self.simulation.show_node(*node),
             }
         }
         // These are requests that follow from the removal of pods.
@@ -300,6 +331,9 @@ impl<'a> Placing<'a> {
             self.simulation.confirm(&mut self.changes)?;
         }
         self.changes.clear();
+        if fork.symbols.is_some() {
+            self.simulation.restore_objects();
+        }
         let journal = self.simulation.server_mut().end_journal();
         for (key, before) in journal.into_iter().rev() {
             let event = self.simulation.server_mut().restore(key, before);
@@ -307,6 +341,9 @@ impl<'a> Placing<'a> {
         }
         self.forget_outcomes();
         self.simulation.restore_search_state(fork.state);
+        if let Some(symbols) = fork.symbols {
+            self.simulation.end_fork(symbols);
+        }
         Ok(())
     }
 
@@ -318,7 +355,7 @@ impl<'a> Placing<'a> {
 
     /// Whether a pod with this uid is on a node.
     pub(crate) fn is_on_node(&self, uid: &str) -> bool {
-        self.on_nodes.contains_key(uid)
+        self.on_nodes.contains_key(uid) || self.known_pod(uid).is_some()
     }
 
     /// The results for all pods that arrived, and the pods that were evicted.
@@ -358,7 +395,8 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    fn check_time(&mut self) -> Result<(), PlaceError> {
+    /// Fails if the time of the simulation is used up.
+    pub(crate) fn check_time(&mut self) -> Result<(), PlaceError> {
         self.simulation.drop_observations();
         if !(self.conditions.is_over)() {
             return Ok(());
@@ -434,7 +472,7 @@ impl<'a> Placing<'a> {
     }
 
     fn note_changes(&mut self) {
-        for change in self.changes.drain(..) {
+        for change in std::mem::take(&mut self.changes) {
             self.n_failed_since_change = 0;
             match change {
                 Change::Bound { pod, node } => {
@@ -447,15 +485,21 @@ impl<'a> Placing<'a> {
                 Change::Evicted { namespace, name, uid } => {
                     self.evicted_at = Some(self.simulation.now());
                     let evicted = self.on_nodes.remove(&uid);
-                    let node = evicted.as_ref().map(|(_, node)| node.to_string()).unwrap_or_default();
+                    let known = if evicted.is_none() { self.simulation.gone(&uid) } else { None };
+                    let node = match (&evicted, &known) {
+                        (Some((_, node)), _) => node.to_string(),
+                        (None, Some(known)) => self.text(known.node_name).to_owned(),
+                        (None, None) => String::new(),
+                    };
                     if let Some(entry) = self.pods.get_mut(uid.as_str()) {
                         entry.outcome.node = None;
                         let message = "it was placed, and then preempted by a pod of higher priority";
                         entry.outcome.refusal = Some(Refusal::new(RefusalReason::Unschedulable, message));
                     }
                     self.evictions.push(Eviction { namespace, name, node });
-                    if let (Some(journal), Some((pod, node))) = (&mut self.journal, evicted) {
-                        journal.push(Step::PodWent(pod, node));
+                    let steps = evicted.map(|(pod, node)| Step::PodWent(pod, node));
+                    if let (Some(journal), Some(step)) = (&mut self.journal, steps.or(known.map(Step::KnownPodWent))) {
+                        journal.push(step);
                     }
                 }
             }

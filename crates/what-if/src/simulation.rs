@@ -1,10 +1,15 @@
 //! The scheduling core and an API server, which are driven as in a real process, but with a time of their own.
 
+mod known;
+
+use std::sync::Arc;
+
 use berth_framework::Profile;
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler, SearchState, Settings};
 use serde_json::Value;
 
+use self::known::Known;
 use crate::api_server::{ApiServer, ApiServerError, Change};
 
 /// A scheduler and its API server. The time only changes if the caller changes it.
@@ -18,6 +23,8 @@ pub struct Simulation<'a> {
     actions: Vec<Action>,
     /// Empty between two calls.
     events: Vec<Event>,
+    /// The data about a scheduler that is followed.
+    known: Known,
 }
 
 impl std::fmt::Debug for Simulation<'_> {
@@ -40,6 +47,7 @@ impl<'a> Simulation<'a> {
             now: Self::START,
             actions: Vec::new(),
             events: Vec::new(),
+            known: Known::default(),
         }
     }
 
@@ -79,6 +87,7 @@ impl<'a> Simulation<'a> {
 
     /// Passes an event to the scheduler.
     pub fn handle(&mut self, event: Event) {
+        self.known.note(&event, &self.scheduler);
         self.scheduler.handle(event, self.now);
     }
 
@@ -119,10 +128,17 @@ impl<'a> Simulation<'a> {
     /// # Errors
     /// Fails as [`ApiServer::perform`] does.
     pub fn confirm(&mut self, changes: &mut Vec<Change>) -> Result<(), ApiServerError> {
-        let Self { scheduler, server, actions, events, now, .. } = self;
+        let Self { scheduler, server, actions, events, now, known, .. } = self;
         for action in actions.drain(..) {
+            if known.bind(&action, scheduler, *now, changes) {
+                continue;
+            }
+            if known.is_forked() {
+                server.take_over(&action, &|key| scheduler.cache().object(key).map(Arc::clone))?;
+            }
             server.perform(action, scheduler.objects(), events, changes)?;
             for event in events.drain(..) {
+                known.note(&event, scheduler);
                 scheduler.handle(event, *now);
             }
         }

@@ -150,7 +150,7 @@ async fn a_plugin_is_disabled_in_the_browser_by_who_may() {
     assert!(text.contains(">disabled<") && text.contains(">Enable</a>"), "{text}");
 }
 
-/// The form of the page asks the same process as `POST /what-if`, and needs the same rights.
+/// The form of the page asks the same thread as `POST /what-if`, and needs the same rights.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_browser_asks_what_if() {
     let bench = Bench::start().await;

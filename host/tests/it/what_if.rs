@@ -76,18 +76,82 @@ async fn an_answer_is_bounded() {
     let refused = ask(&bench, "root", &format!("{question}{}", " ".repeat(3 << 20))).await.expect_err("too large");
     assert!(refused.0 == 400 && refused.1.contains("larger than 3 MiB"), "{refused:?}");
 
-    let file = bench.cluster.dir.path().join("question.json");
-    fs::write(&file, &question).expect("a file");
-    let (file, kubeconfig) = (file.display().to_string(), bench.cluster.kubeconfig().display().to_string());
-    let answer = |megabytes: u64| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
-        command.env("MIMALLOC_ARENA_EAGER_COMMIT", "0").args(["answer-what-if", "60", &(megabytes << 20).to_string()]);
-        command.args(["--from-cluster", "--kubeconfig", &kubeconfig, "--what-if", &file, "-o", "json"]);
-        command.output().expect("it starts")
+    // The copies of a small template may be many and large. They are counted before they are made.
+    let large = json!({"metadata": {"annotations": {"text": "x".repeat(1 << 20)}}, "spec": {"containers": []}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "large"},
+        "spec": {"replicas": 10_000, "template": large}});
+    let question = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": [deployment]}).to_string();
+    let refused = ask(&bench, "root", &question).await.expect_err("ten gigabytes of pods");
+    assert!(refused.0 == 400 && refused.1.contains("the bytes of all pods"), "{refused:?}");
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"generateName": "n", "annotations": {"text": "x".repeat(1 << 20)}}});
+    let variants = json!([{"addNodes": [{"count": 10_000, "node": node}]}]);
+    let question = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "variants": variants}).to_string();
+    let refused = ask(&bench, "root", &question).await.expect_err("ten gigabytes of nodes");
+    assert!(refused.0 == 400 && refused.1.contains("the bytes of all nodes"), "{refused:?}");
+}
+
+/// A question about the pods that would have to move if the only node went away.
+fn without(node: &str) -> String {
+    let variants = json!([{"name": "without the node", "removeNodes": [node]}]);
+    json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "variants": variants}).to_string()
+}
+
+/// Makes the API server refuse every list of the scheduler from now on.
+async fn refuse_lists(bench: &Bench) {
+    let rule = json!({"name": "lists", "match": {"verbs": ["list"], "userAgent": "berth/"},
+        "fault": {"type": "Status", "code": 403}});
+    let request = http::Request::post("/faults").body(rule.to_string().into_bytes()).expect("a request");
+    bench.cluster.pods.clone().into_client().request_text(request).await.expect("the sandbox takes the rule");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_comes_from_the_schedulers_own_copy() {
+    let bench = Bench::start().await;
+    refuse_lists(&bench).await;
+    bench.cluster.create(&pod("first", "100m", "64Mi")).await;
+    let node = bench.cluster.node_of("first").await;
+    let moved = |answer: &Value| {
+        let pods = answer["variants"][0]["pods"].as_array().expect("pods").iter();
+        let mut names: Vec<String> = pods.map(|pod| pod["name"].as_str().expect("a name").to_owned()).collect();
+        names.sort();
+        names
     };
-    let ended = answer(256);
-    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    assert!(!answer(2).status.success(), "two megabytes are too few");
+    let answer = ask(&bench, "root", &without(&node)).await.expect("an answer without a list");
+    assert_eq!(moved(&answer), ["first"], "{answer}");
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("DaemonSet") && !warnings.contains("Pod:"), "{answer}");
+    let again = ask(&bench, "root", &without(&node)).await.expect("an answer");
+    assert_eq!(again["clusterState"], answer["clusterState"], "nothing has changed");
+
+    bench.cluster.create(&pod("second", "100m", "64Mi")).await;
+    bench.cluster.node_of("second").await;
+    let later = ask(&bench, "root", &without(&node)).await.expect("an answer");
+    assert_eq!(moved(&later), ["first", "second"], "a pod that was bound a moment ago counts: {later}");
+    assert_ne!(later["clusterState"], answer["clusterState"]);
+}
+
+/// A pod that tolerates numbers below 10, and a node with the taint 5.
+fn compares_numbers() -> String {
+    let mut tolerant = pod("tolerant", "1", "64Mi");
+    tolerant["spec"]["tolerations"] =
+        json!([{"key": "example.com/level", "operator": "Lt", "value": "10", "effect": "NoSchedule"}]);
+    tolerant["spec"]["nodeSelector"] = json!({"pool": "tainted"});
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"generateName": "tainted-", "labels": {"pool": "tainted"}},
+        "spec": {"taints": [{"key": "example.com/level", "value": "5", "effect": "NoSchedule"}]},
+        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}},
+    });
+    let variants = json!([{"addNodes": [{"count": 1, "node": node}]}]);
+    json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": [tolerant], "variants": variants}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_feature_gates_of_the_scheduler_apply() {
+    for (options, placed) in [(&[][..], 0), (&["--feature-gates=TaintTolerationComparisonOperators=true"][..], 1)] {
+        let bench = Bench::start_with(options).await;
+        let answer = ask(&bench, "root", &compares_numbers()).await.expect("an answer");
+        assert_eq!(answer["variants"][0]["placed"], placed, "{options:?}: {answer}");
+    }
 }
 
 /// The program in Go gets the same answer from a running scheduler as the other example program gets from the library.

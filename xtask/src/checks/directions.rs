@@ -149,6 +149,7 @@ const RULES: &[Rule] = &[
             "berth-telemetry",
             "berth-threads",
             "berth-wasm-host",
+            "berth-what-if",
         ],
         &["axum", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
     ),

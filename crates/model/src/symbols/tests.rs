@@ -118,3 +118,26 @@ fn long_texts_are_kept_as_digests_that_compare_as_they_do() {
     let sym = symbols.intern(&longest_name);
     assert_eq!(symbols.text(sym), longest_name);
 }
+
+#[test]
+fn temporary_symbols_leave_no_trace_but_replicas_are_told() {
+    let mut mirror = Symbols::default();
+    let first = Sym(u32::try_from(WELL_KNOWN.len()).unwrap());
+    mirror.mirror(first, "first");
+    let (position, n_sweeps) = (mirror.position(), mirror.n_sweeps());
+    let begun = mirror.begin_temporary();
+    let mut interning = mirror.of_object();
+    let (known, own) = (interning.intern("first"), interning.intern("own"));
+    let uses = interning.finish();
+    assert_eq!((known, mirror.text(own)), (first, "own"));
+    mirror.end_temporary(begun);
+    assert_eq!((mirror.lookup("own"), mirror.lookup("first")), (None, Some(first)));
+    assert!(mirror.n_sweeps() > n_sweeps);
+    assert_eq!(mirror.since(position), [(own, "")]);
+    // The number belongs to another string, which an object of the past does not release.
+    mirror.mirror(own, "other");
+    drop(uses);
+    mirror.free_eagerly();
+    mirror.free_unused(|_| false);
+    assert_eq!((mirror.text(own), mirror.lookup("other")), ("other", Some(own)));
+}

@@ -8,7 +8,7 @@ use berth_config::{
     NamedPoints, PluginCatalogue, ProvidedPlugin, Settings, Usage, UselessName, missing_plugins,
     points_of_missing_plugin,
 };
-use berth_framework::{PluginFactory, Points, Profile, SchedulingTime};
+use berth_framework::{PluginFactory, Points, Profile, SchedulingTime, TimeBounds};
 use berth_lifecycle::Service;
 use berth_model::{Features, PluginName};
 use berth_telemetry::clock::Stopwatch;
@@ -53,15 +53,16 @@ impl PluginInventory {
 
     /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. They
     /// are not kept up to date. Each copy has accounts of its own for the time of plugins, so questions do not use up
-    /// the time that plugins have for scheduling.
+    /// the time that plugins have for scheduling. With `has_time`, all plugins together may take any time.
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.
-    pub fn copy_of_profile(&self, settings: &Settings, scheduler_name: &str) -> Result<Profile, Usage> {
+    pub fn copy_of_profile(&self, settings: &Settings, scheduler_name: &str, has_time: bool) -> Result<Profile, Usage> {
         let configured = settings.profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
         let configured = configured.ok_or_else(|| Usage(format!("no profile has schedulerName {scheduler_name:?}")))?;
         let time = SchedulingTime::new(Box::new(Stopwatch));
-        time.set_bounds(time_bounds(self.rules.settings.scheduling_thread()));
+        let bounds = time_bounds(self.rules.settings.scheduling_thread());
+        time.set_bounds(if has_time { TimeBounds { search: bounds.search, ..TimeBounds::default() } } else { bounds });
         let of_binary = |binary: &ReadyBinary| binary.factory_for_questions(&time);
         configured.build(|name, args| self.provide_by(of_binary, scheduler_name, name, args).map(Some))
     }

@@ -44,6 +44,10 @@ impl Context {
         &self.profiles
     }
 
+    pub(crate) fn profiles_mut(&mut self) -> &mut Profiles {
+        &mut self.profiles
+    }
+
     pub(crate) fn profile(&self, scheduler_name: Sym) -> Option<&Profile> {
         self.profiles.get(scheduler_name)
     }

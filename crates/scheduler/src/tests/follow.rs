@@ -8,7 +8,7 @@ use berth_queue::SubQueue;
 use berth_framework::DeltaSource as _;
 
 use super::kit::{Bench, assigned, node, pod, pod_maker};
-use crate::{BindingStage, ClusterView, Event, PodPlace, Scheduler};
+use crate::{BindingStage, ClusterView, CopyKind, Event, PodPlace, Scheduler};
 
 /// Applies the changes until none are left.
 pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
@@ -188,4 +188,29 @@ fn a_plugin_at_reserve_without_time_hears_later_of_a_pod_that_leaves() {
     let calls = bench.script(|script| script.calls.clone());
     assert_eq!(calls.first().map(String::as_str), Some("kept"), "before it is asked about the next pod: {calls:?}");
     assert!(calls.len() > 1);
+}
+
+#[test]
+fn two_copies_follow_at_their_own_pace() {
+    let mut bench = Bench::with_nodes(2, 1);
+    let (mut view, mut other) = (ClusterView::default(), ClusterView::default());
+    catch_up(&mut view, &mut bench);
+    bench.apply(pod_maker("early", 1).build());
+    bench.settle();
+    let follow = |other: &mut ClusterView, bench: &mut Bench| loop {
+        other.apply(bench.scheduler.changes_for(CopyKind::Asked, bench.now));
+        if other.is_complete() {
+            break;
+        }
+    };
+    follow(&mut other, &mut bench);
+    assert_same(&other, &bench.scheduler);
+    assert!(view.find_pod("default", "early").is_none(), "the first copy has not asked again");
+    bench.apply(pod_maker("late", 1).build());
+    bench.settle();
+    bench.scheduler.end_following_of(CopyKind::Asked);
+    catch_up(&mut view, &mut bench);
+    assert_same(&view, &bench.scheduler);
+    assert!(!bench.scheduler.changes(bench.now).is_first, "the end of the other copy is not the end of this one");
+    assert!(bench.scheduler.changes_for(CopyKind::Asked, bench.now).is_first, "the other copy begins again");
 }

@@ -102,7 +102,7 @@ impl Builder {
             self.make_claims(&mut object, &mut pod);
         }
         self.namespaces.insert(pod.metadata.namespace.clone());
-        self.cluster.pods.push(ClusterPod { pod: Arc::new(pod), object: Arc::new(object) });
+        self.cluster.pods.push(ClusterPod { pod: Arc::new(pod), object: Arc::new(object), known: None });
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Makes other clusters from a cluster, with nodes added or removed.
 
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use berth_model::api;
 use serde_json::{Value, json};
 
-use super::{Cluster, ClusterNode, ClusterPod, build};
+use super::{Cluster, ClusterNode, ClusterPod, build, known};
 use crate::{
     admission::Admission,
     manifest::{self, Manifest, ReadError},
@@ -122,7 +122,8 @@ impl ClusterPod {
             spec.remove("nodeName");
         }
         object["status"] = json!({"resourceClaimStatuses": pod.status.resource_claim_statuses});
-        Self { pod: Arc::new(pod), object: Arc::new(object) }
+        let known = self.known.as_ref().map(|known| Arc::new(known::made_again(known, &pod.metadata.uid)));
+        Self { pod: Arc::new(pod), object: Arc::new(object), known }
     }
 
     /// This pod on a node.
@@ -161,7 +162,7 @@ impl ClusterPod {
         let mut object = (*self.object).clone();
         object["metadata"]["name"] = json!(name);
         object["metadata"]["uid"] = json!(pod.metadata.uid);
-        Self { pod: Arc::new(pod), object: Arc::new(object) }
+        Self { pod: Arc::new(pod), object: Arc::new(object), known: None }
     }
 }
 
@@ -196,7 +197,7 @@ impl Cluster {
     /// # Errors
     /// There are too many nodes, or a name is taken.
     pub fn add_nodes(&mut self, n: usize, template: &ClusterNode) -> Result<(), AddNodesError> {
-        let (nodes, mut pods) = self.new_nodes(n, template)?;
+        let (nodes, mut pods) = self.new_nodes(1..=n, template)?;
         self.nodes.extend(nodes);
         // Pods of DaemonSets exist before any other pod is placed on the node.
         pods.append(&mut self.pods);
@@ -204,19 +205,19 @@ impl Cluster {
         Ok(())
     }
 
-    /// The nodes that [`Self::add_nodes`] would add, and the pods of DaemonSets for them.
+    /// The nodes with these numbers that [`Self::add_nodes`] would add, and the pods of DaemonSets for them.
     pub(crate) fn new_nodes(
         &self,
-        n: usize,
+        numbers: RangeInclusive<usize>,
         template: &ClusterNode,
     ) -> Result<(Vec<ClusterNode>, Vec<ClusterPod>), AddNodesError> {
-        if n > MAX_ADDED {
-            return Err(AddNodesError::TooMany(n));
+        if *numbers.end() > MAX_ADDED {
+            return Err(AddNodesError::TooMany(*numbers.end()));
         }
         let taken: rustc_hash::FxHashSet<&str> =
             self.nodes.iter().map(|node| node.node.metadata.name.as_str()).collect();
         let (mut nodes, mut daemons, admission) = (Vec::new(), Vec::new(), self.admission());
-        for number in 1..=n {
+        for number in numbers {
             let name = name_of(template, number);
             if taken.contains(name.as_str()) {
                 return Err(AddNodesError::NameTaken(name));
@@ -274,7 +275,7 @@ impl Cluster {
 fn daemon_pod(mut object: Value, admission: &Admission) -> Option<ClusterPod> {
     admission.admit(&mut object, 0).ok()?;
     let pod = serde_json::from_value(object.clone()).ok()?;
-    Some(ClusterPod { pod: Arc::new(pod), object: Arc::new(object) })
+    Some(ClusterPod { pod: Arc::new(pod), object: Arc::new(object), known: None })
 }
 
 fn name_of(template: &ClusterNode, number: usize) -> String {

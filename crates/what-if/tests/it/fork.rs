@@ -129,7 +129,8 @@ proptest! {
 fn ask(request: Value) -> Result<WhatIfAnswer, BatchError> {
     let text = [node("n1", "a", "2"), node("n2", "b", "2"), pod("there", "1", "nodeName: n1, priority: 0,")].concat();
     let request: WhatIfRequest = serde_json::from_value(request).unwrap();
-    let batch = Batch { bounds: BatchBounds { variants: 10, pods: 20, nodes: 20 }, scheduler_name: None };
+    let batch =
+        Batch { bounds: BatchBounds { variants: 10, pods: 20, nodes: 20, bytes: 1 << 20 }, scheduler_name: None };
     what_if(&cluster(&text), &request, &batch, conditions())
 }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 
+mod follow;
 mod fork;
 mod kit;
 mod place;

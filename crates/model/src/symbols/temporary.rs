@@ -1,0 +1,42 @@
+//! Symbols of a time that leaves no trace, in a table that mirrors another table.
+
+use super::{Returned, Sym, Symbols};
+
+/// The state of the table before the first temporary symbol, for [`Symbols::end_temporary`].
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub struct TemporarySymbols {
+    n_texts: usize,
+    n_unused: usize,
+}
+
+impl Symbols {
+    /// Begins a time whose new symbols are temporary. The table mirrors another table ([`Self::mirror`]), which gives
+    /// the same numbers to other strings later. No symbol may be mirrored until the time ends.
+    pub fn begin_temporary(&self) -> TemporarySymbols {
+        debug_assert!(self.free.is_empty(), "a table that mirrors another frees no symbol itself");
+        TemporarySymbols { n_texts: self.texts.len(), n_unused: self.n_unused }
+    }
+
+    /// Takes back the symbols since `begun`, and tells the replicas. The effort follows the number of these symbols. No
+    /// object of the time may be in use any more; an object that is dropped later returns nothing.
+    pub fn end_temporary(&mut self, begun: TemporarySymbols) {
+        let TemporarySymbols { n_texts, n_unused } = begun;
+        // An object that is dropped later would otherwise release a symbol that stands for another string by then.
+        self.returned = Returned::default();
+        while self.texts.len() > n_texts {
+            let Some(text) = self.texts.pop() else { break };
+            let sym = Sym(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+            if self.by_text.get(&text) == Some(&sym) {
+                self.by_text.remove(&text);
+            }
+            self.note(sym);
+        }
+        self.uses.truncate(n_texts);
+        self.free.retain(|sym| sym.index() < n_texts);
+        self.sweep = None;
+        self.n_unused = n_unused;
+        // Results that were computed from the texts of temporary symbols no longer hold.
+        self.n_sweeps += 1;
+    }
+}

@@ -1,0 +1,127 @@
+//! A scheduler that follows another scheduler by its [changes](ChangeBatch), with plugins of its own. What-if questions
+//! are answered on it.
+//!
+//! The nodes, the pods on nodes and the other objects are those of the other scheduler. They share its interned objects
+//! and have its symbols. Pods that wait are left out, because a question says which pods are to be placed. A question
+//! makes symbols of its own, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives their numbers
+//! to other strings.
+
+use std::sync::Arc;
+
+use berth_model::{Node, ObjectKey, Pod, PodUid, TemporarySymbols, Time};
+use rustc_hash::FxHashMap;
+
+use super::Scheduler;
+use crate::{
+    change_feed::{ChangeBatch, FollowedPod},
+    context::Context,
+    event_handlers,
+};
+
+/// The data about the scheduler that is followed that is in neither cache nor queue.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// The pods without a node. They show whether the cluster has changed.
+    waiting: FxHashMap<PodUid, Arc<Pod>>,
+}
+
+impl Scheduler {
+    /// Applies a batch of changes of the scheduler that this one follows. It must be the next batch, and no temporary
+    /// symbols may exist. Returns whether a node, a pod or an object differs from before.
+    pub fn follow(&mut self, batch: ChangeBatch) -> bool {
+        let Self { context, cycle, followed, .. } = self;
+        for (sym, text) in &batch.symbols {
+            context.symbols_mut().mirror(*sym, text);
+        }
+        // Answers about earlier pods name symbols, which may stand for other strings now.
+        cycle.plugins_replaced();
+        let mut differs = false;
+        for (name, node) in batch.nodes {
+            differs |= match node {
+                Some(node) => {
+                    let before = context.cache_mut().set_node(node.clone());
+                    before.as_ref() != Some(&node)
+                }
+                None => context.cache_mut().remove_node(name).is_some(),
+            };
+        }
+        for (key, json) in batch.objects {
+            let before = context.cache_mut().set_object(ObjectKey::clone(&key), json.clone());
+            differs |= before != json;
+        }
+        for (uid, pod) in batch.pods {
+            differs |= followed.take(&uid, pod.as_ref());
+            differs |= place(&uid, pod.as_ref(), context);
+        }
+        context.cache_mut().settle();
+        context.profiles_mut().set_unlisted(batch.unlisted);
+        differs
+    }
+
+    /// Handles a pod in the form of this scheduler's own table. It is either on a node, or waits for one.
+    pub fn show_pod(&mut self, pod: &Arc<Pod>, now: Time) {
+        let Self { context, bindings, .. } = self;
+        context.set_now(now);
+        event_handlers::known_pod_applied(pod, bindings, context);
+        context.tell_gate_failures();
+    }
+
+    /// Handles a node that was removed and comes back. It has the form of this scheduler's own table.
+    pub fn show_node(&mut self, node: Node, now: Time) {
+        self.context.set_now(now);
+        event_handlers::known_node_applied(node, &mut self.context);
+        self.context.tell_gate_failures();
+    }
+
+    /// Begins a time whose new symbols are taken back by [`Self::end_temporary_symbols`].
+    pub fn begin_temporary_symbols(&self) -> TemporarySymbols {
+        self.context.table().symbols.begin_temporary()
+    }
+
+    /// Takes back the symbols since `begun`. All pods and nodes of that time must be gone.
+    pub fn end_temporary_symbols(&mut self, begun: TemporarySymbols) {
+        self.context.symbols_mut().end_temporary(begun);
+        self.cycle.plugins_replaced();
+    }
+
+    /// Whether an instance of a plugin's binary was lost to a fault.
+    pub fn has_lost_plugin(&mut self) -> bool {
+        self.context.profiles_mut().has_lost_instance()
+    }
+}
+
+impl Followed {
+    /// Notes a pod that waits. Returns whether it differs from before.
+    fn take(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) -> bool {
+        match pod.filter(|pod| pod.place.node().is_none()) {
+            Some(waiting) => {
+                let before = self.waiting.insert(uid.clone(), Arc::clone(&waiting.pod));
+                before.is_none_or(|before| *before != *waiting.pod)
+            }
+            None => self.waiting.remove(uid).is_some(),
+        }
+    }
+}
+
+/// Puts a pod on its node, or takes it away. Returns whether anything differs from before. A pod that is assumed to be
+/// on a node counts as one that is there.
+fn place(uid: &PodUid, pod: Option<&FollowedPod>, context: &mut Context) -> bool {
+    let cache = context.cache_mut();
+    let Some((pod, node)) = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?))) else {
+        return cache.remove_pod(uid).is_some();
+    };
+    // The object of an assumed pod names no node.
+    let pod =
+        if pod.node_name == node { Arc::clone(pod) } else { Arc::new(Pod { node_name: node, ..Pod::clone(pod) }) };
+    if let Some(before) = cache.pod(uid) {
+        if **before.pod() == *pod {
+            return false;
+        }
+        if before.node() != node {
+            cache.remove_pod(uid);
+        }
+    }
+    let added = cache.add_pod(pod);
+    debug_assert!(added.is_ok(), "a pod of the other scheduler's cache cannot be cached: {added:?}");
+    true
+}
