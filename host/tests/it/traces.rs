@@ -251,8 +251,7 @@ async fn a_pod_that_fits_nowhere_and_a_preemption_are_traced() {
     bench.cluster.node_of("high").await;
     let find = |received: &Received, (pod, spans): (&str, [&str; 2])| {
         let mut traces = attempts(received, "unschedulable").into_iter();
-        traces
-            .find(|trace| trace.pod == pod && trace.has(request) && trace.has("PostFilter") && trace.has_all_parents())
+        traces.find(|trace| trace.pod == pod && trace.has_all_parents() && spans.iter().all(|name| trace.has(name)))
     };
     let [big, high] = [("big", ["PATCH pods/status", "Diagnose"]), ("high", ["DELETE pods", "PostFilter"])];
     let is_complete = |received: &Received| find(received, big).and(find(received, high)).is_some();
