@@ -412,7 +412,7 @@ impl Notice {
             }
             Self::SettingsApplied { file } => Row {
                 log: Row::info(Fields { file: Some(file), ..Fields::default() }, "plugin configuration applied"),
-                metric: None,
+                metric: Some(Metric::ConfigReloaded("applied")),
                 audit: None,
                 event: None,
             },
@@ -427,7 +427,7 @@ impl Notice {
                     Fields::reason(&reason),
                     "plugin configuration rejected; keeping the previous settings",
                 ),
-                metric: None,
+                metric: Some(Metric::ConfigReloaded("refused")),
                 audit: None,
                 event: Row::event(
                     EventReason::PluginSettingsRefused,
