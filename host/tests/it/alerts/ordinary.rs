@@ -33,13 +33,12 @@ pub(super) async fn work() -> Vec<Moment> {
     let pods = (0..PODS).map(|number| pod(&format!("pod-{number}"), "100m", "64Mi"));
     bench.cluster.create_all(pods).await;
     bench.cluster.create(&pod("huge", "100", "1Gi")).await;
-    let is_done = |scrape: &Scrape| scrape.sum("scheduler_pod_scheduling_sli_duration_seconds_count") >= 20.0;
-    Scrape::when(&second, is_done).await;
+    Scrape::at_least(&second, "scheduler_pod_scheduling_sli_duration_seconds_count{", 20.0).await;
     bench.cluster.until("a reason", |seen| seen.messages.contains_key("huge")).await;
-    for (replica, scheduler) in [("a", &first), ("b", &second)] {
-        bench.put(replica, 2);
-        Scrape::when(scheduler, |scrape| scrape.has(&crate::plugin_life::digest(2))).await;
-    }
+    bench.put("a", 2);
+    stands_by_with(&first, 2).await;
+    bench.put("b", 2);
+    leads_with(&second, 2).await;
     place(&bench.config(), CONFIG.replace("podMaxBackoffSeconds: 1", "podMaxBackoffSeconds: 2").as_bytes());
     let kubeconfig = fs::read_to_string(bench.cluster.kubeconfig()).expect("a kubeconfig");
     place(&bench.cluster.kubeconfig(), format!("{kubeconfig}\n# another token\n").as_bytes());

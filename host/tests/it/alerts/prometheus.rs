@@ -187,6 +187,13 @@ impl Samples {
         }
         input.into()
     }
+
+    /// The series that change, each with its first and last value, for people.
+    fn changes(&self) -> String {
+        let ends = self.series.iter().map(|(series, values)| (series, values.first(), values.last()));
+        let changing = ends.filter(|(_, first, last)| first != last);
+        changing.map(|(series, first, last)| format!("{series}: {first:?} to {last:?}\n")).collect()
+    }
 }
 
 /// The series with the labels that Prometheus adds.
@@ -238,5 +245,5 @@ pub(super) fn evaluate(name: &str, samples: &Samples, expected: &[Value]) {
     fs::write(&file, tests.to_string()).expect("a file");
     let output = Command::new("promtool").args(["test", "rules"]).arg(&file).output().expect("promtool runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name}: {out}{err}\n{:#}", samples.input());
+    assert!(output.status.success(), "{name}: {out}{err}\n{}", samples.changes());
 }
