@@ -72,8 +72,8 @@ pub(crate) struct Bench {
     /// Memory in MiB for decisions that the scheduler keeps for explanations; 0 keeps none. Needs a scheduler process
     #[arg(long, default_value_t = KEPT_DECISIONS_MIB, value_name = "MIB")]
     kept_decisions_mib: u32,
-    /// Browsers that show the scheduler's page during the run; the time to the first view is measured. Needs a scheduler
-    /// process
+    /// Number of browsers that show the scheduler's page during the run; the time to the first view is measured. Needs
+    /// a scheduler process
     #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "kube_scheduler")]
     browsers: u16,
     /// Explain the pods during the run, one after the other, and measure the time to the answer. Needs a scheduler

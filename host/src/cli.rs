@@ -85,14 +85,14 @@ pub(crate) enum Command {
     Page(Page),
     /// Write the state of a running scheduler to one file, for a support request or a bug report
     Bundle(Bundle),
-    /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
+    /// Run as kube-scheduler, with the flags of kube-scheduler; also when the program is called `kube-scheduler`
     #[command(disable_help_flag = true)]
     KubeScheduler {
         /// kube-scheduler's flags; --help lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
         arguments: Vec<String>,
     },
-    /// See and steer the plugins of a running scheduler
+    /// Show and control the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(berth_plugin_cli::Command),
     /// Measure what scheduling costs, with scheduler_perf's workloads
@@ -113,7 +113,7 @@ pub(crate) enum Command {
     },
     /// Print all commands with their options in Markdown, or write their man pages
     Reference {
-        /// Write man pages to this folder instead
+        /// Write man pages to this folder, and print nothing
         #[arg(long, value_name = "DIR")]
         man: Option<PathBuf>,
     },

@@ -25,7 +25,7 @@ use berth_kube_flags::{FLAGS, FlagError, Given, Role};
 use berth_model::Features;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
-use berth_telemetry::klog::{self, KlogFormat, Verbosity};
+use berth_telemetry::klog::{self, KlogFormat, Verbosity, lines};
 use serde_json::{Map, Value, json};
 use tracing::{error, info, warn};
 
@@ -128,7 +128,7 @@ fn schedule(given: &Given, verbosity: Verbosity) -> Result<()> {
     for warning in check(given)? {
         warn!("{warning}");
     }
-    info!(version = VERSION, "Starting Kubernetes Scheduler");
+    info!(version = VERSION, "{}", lines::STARTING.message);
     let mut invocation = invocation(given)?;
     if let Some(serving) = &mut invocation.options.secure_serving {
         serving.verbosity = Some(verbosity);

@@ -70,7 +70,7 @@ pub(crate) struct Scheduling {
     /// [default: the API server's release, which is read once at the start]
     #[arg(long, value_name = "VERSION")]
     pub emulated_version: Option<String>,
-    /// Serve /metrics, /healthz, /livez and /readyz here, over plain HTTP
+    /// Serve /metrics, /healthz, /livez and /readyz at this address, over plain HTTP
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
     /// Unix socket for `berth plugin` on this machine, for the scheduler's user alone [default: berth/admin.sock in the
@@ -158,8 +158,8 @@ pub(crate) struct Run {
     /// Context of the kubeconfig file
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// Serve pods with this schedulerName; for a configuration with one profile [default: the configuration's;
-    /// `berth` without one]
+    /// Serve pods with this schedulerName; only for a configuration with one profile [default: the name in the
+    /// configuration; `berth` without a configuration]
     #[arg(long, value_name = "NAME")]
     pub scheduler_name: Option<String>,
     /// Schedule only while this replica holds the lease of its schedulers [default: the configuration's
@@ -186,7 +186,7 @@ pub(crate) struct Sandbox {
     /// Where the API server listens
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub listen: SocketAddr,
-    /// Write a kubeconfig for kubectl here
+    /// Write a kubeconfig for kubectl to this file
     #[arg(long, default_value = "berth.kubeconfig", value_name = "FILE")]
     pub kubeconfig: PathBuf,
     /// Kubernetes release of the API server: 1.36 or 1.37. The scheduler decides as this release unless

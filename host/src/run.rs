@@ -10,12 +10,13 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
 use berth_config::{Overrides, Program, Usage, emulation::Emulation};
-use berth_kube_flags::ServingFlags;
+use berth_kube_flags::{Given, ServingFlags};
 use berth_model::Release;
 use berth_plugin_cli::block_on_runtime;
 use berth_runtime::{Draft, Options, Session, release};
 use berth_serving::secure_serving::SecureServing;
 use berth_telemetry::chain;
+use clap::Args as _;
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
@@ -64,7 +65,7 @@ fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
             Err(Usage(format!("--{flag} needs --secure-port PORT: without it, HTTPS is not served")))
         }
         (_, serving) => {
-            let flags = given_options(std::env::args().skip(1));
+            let flags = options_with_values(given);
             Ok(serving.map(|serving| SecureServing { flags, ..serving }))
         }
     }
@@ -79,19 +80,14 @@ pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
     (!kubeconfig.is_empty()).then(|| kubeconfig.into())
 }
 
-/// The options with their values, sorted by name, as `/flagz` shows them.
-fn given_options(arguments: impl Iterator<Item = String>) -> Vec<(String, String)> {
-    let mut options: Vec<(String, String)> = Vec::new();
-    for argument in arguments {
-        match (argument.strip_prefix("--"), options.last_mut()) {
-            (Some(option), _) => {
-                let (name, value) = option.split_once('=').unwrap_or((option, ""));
-                options.push((name.to_owned(), value.to_owned()));
-            }
-            (None, Some((_, value))) if value.is_empty() => *value = argument,
-            (None, _) => {}
-        }
-    }
+/// All options with their values or defaults, sorted by name, as `/flagz` shows them.
+fn options_with_values(given: &Given) -> Vec<(String, String)> {
+    let run = Run::augment_args(clap::Command::new("run"));
+    let own = run.get_arguments().filter_map(|option| Some((option.get_long()?, option.get_id().as_str())));
+    // These options are those of all commands.
+    let of_all = [("log", "log"), ("log-format", "log_format")];
+    let mut options: Vec<(String, String)> =
+        own.chain(of_all).map(|(name, id)| (name.to_owned(), given.shown(id))).collect();
     options.sort();
     options
 }
@@ -228,10 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn options_are_shown_with_their_values() {
-        let arguments = ["--secure-port=1", "--config", "a.yaml", "--leader-elect"].map(str::to_owned);
-        let expected = [("config", "a.yaml"), ("leader-elect", ""), ("secure-port", "1")];
-        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(given_options(arguments.into_iter()), expected);
+    fn all_options_are_shown_with_their_values() {
+        let options = ["--secure-port=10259", "--scheduler-name", "a", "--kubeconfig", "k", "--leader-elect"];
+        let flags = serving(&options).expect("fine").expect("it serves").flags;
+        let value = |name: &str| flags.iter().find(|(flag, _)| flag == name).map(|(_, value)| value.as_str());
+        for (name, expected) in [
+            ("secure-port", "10259"),
+            ("scheduler-name", "a"),
+            ("kubeconfig", "k"),
+            ("leader-elect", "true"),
+            ("print-config", "false"),
+            ("tls-cert-file", ""),
+            ("log-format", "text"),
+        ] {
+            assert_eq!(value(name), Some(expected), "{name}");
+        }
     }
 }

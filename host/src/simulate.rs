@@ -96,7 +96,7 @@ struct Simulated {
     /// schedulerName
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Serve pods with this schedulerName; for a configuration with one profile
+    /// Serve pods with this schedulerName; only for a configuration with one profile
     #[arg(long, value_name = "NAME")]
     scheduler_name: Option<String>,
     /// Folder of plugin components: `NAME.wasm` adds plugin NAME, or takes the place of a built-in

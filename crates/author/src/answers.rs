@@ -84,7 +84,7 @@ impl Unanswered {
         match self {
             Self::NotImplemented => "the plugin does not implement this point".to_owned(),
             Self::NotAsked(why) => format!("not asked, because {why}"),
-            Self::NothingToSay => "lets the pod go on and asks for nothing".to_owned(),
+            Self::NothingToSay => "lets the pod continue and asks for no effects".to_owned(),
         }
     }
 }
@@ -143,9 +143,9 @@ pub struct PodAnswer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Hint {
-    /// It is.
+    /// The pod is tried again.
     Queue,
-    /// The event changes nothing for it.
+    /// The event does not affect the pod.
     Skip,
 }
 
@@ -264,7 +264,7 @@ impl PluginAnswers {
     }
 
     /// The effects that the scheduler carries out in this step, in the order in which the points are called. It carries
-    /// out none beside a rejection at Permit.
+    /// out none together with a rejection at Permit.
     pub(crate) fn effects(&self) -> Vec<CaseEffect> {
         let permit = self.permit.as_ref().filter(|permit| permit.code.is_none());
         let answers = [self.post_filter.as_ref(), permit, self.pre_bind.as_ref(), self.bind.as_ref()];

@@ -18,12 +18,12 @@ pub enum CaseEffect {
     Patch {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
-        /// Left out for kinds without namespaces.
+        /// The namespace of the object; left out for kinds without namespaces.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         namespace: String,
         /// `metadata.name`.
         name: String,
-        /// Such as `status`; left out for the object itself.
+        /// The subresource, such as `status`; left out for the object itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subresource: Option<String>,
         /// A JSON merge patch.
@@ -33,7 +33,7 @@ pub enum CaseEffect {
     Create {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
-        /// Left out for kinds without namespaces.
+        /// The namespace of the object; left out for kinds without namespaces.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         namespace: String,
         /// The object.
@@ -43,7 +43,7 @@ pub enum CaseEffect {
     Delete {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
-        /// Left out for kinds without namespaces.
+        /// The namespace of the object; left out for kinds without namespaces.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         namespace: String,
         /// `metadata.name`.
@@ -108,7 +108,7 @@ pub enum CaseEffect {
 pub struct AwaitedObject {
     /// `apiVersion/kind`, such as `v1/Pod`.
     pub kind: String,
-    /// Left out for kinds without namespaces.
+    /// The namespace of the object; left out for kinds without namespaces.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// `metadata.name`.

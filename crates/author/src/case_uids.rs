@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The pod with its uid. No pod at all stands for an empty one.
+/// The pod with its uid. `null` stands for an empty pod.
 pub(crate) fn with_uid(pod: &Value) -> Value {
     let mut pod = if pod.is_null() { json!({}) } else { pod.clone() };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -23,7 +23,7 @@ use crate::{
 pub struct ConformanceCheck {
     /// The property in words: `the same question gets the same answer`.
     pub property: &'static str,
-    /// Whether the plugin has it.
+    /// Whether the plugin has the property.
     pub outcome: CheckOutcome,
 }
 
@@ -95,7 +95,7 @@ struct Property {
 enum FaultHeading {
     /// The property at [`NO_FAULTS`].
     NoFaults,
-    /// The checked property itself, if clusters of ordinary size cause no fault.
+    /// The checked property itself, if only a cluster of the size of this property causes the fault.
     Own,
 }
 

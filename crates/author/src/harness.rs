@@ -43,7 +43,7 @@ impl From<Status> for HarnessError {
 }
 
 impl PluginHarness {
-    /// Builds an instance with these arguments (`pluginConfig` as JSON), beside an empty cluster.
+    /// Builds an instance with these arguments (`pluginConfig` as JSON), with an empty cluster.
     ///
     /// # Errors
     /// [`HarnessError::Build`]: the plugin refuses the arguments or cannot be started.

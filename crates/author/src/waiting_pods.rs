@@ -18,11 +18,11 @@ pub(crate) struct WaitingPods {
 pub(crate) struct WaitingPod {
     pub(crate) cycle: u64,
     pub(crate) pod: Pod,
-    /// The node on which it is counted.
+    /// The node on which the pod counts.
     pub(crate) node: NodeIdx,
     /// Whether the pod differs from the pod at the beginning of its cycle.
     pub(crate) is_changed: bool,
-    /// The time at which the plugin has held it for too long.
+    /// The time at which the wait of the pod ends.
     until: Time,
     /// The objects after whose changes the plugin is asked again.
     awaited: Vec<ObjectKey>,

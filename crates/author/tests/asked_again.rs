@@ -138,7 +138,7 @@ fn a_pod_that_changes_goes_on() {
     assert_eq!(differences(&changed(0, "{released: {team/web: {}}}")), [held]);
 }
 
-/// Its place is free afterwards.
+/// The pod's place is free afterwards.
 #[test]
 fn a_pod_that_changes_is_turned_down() {
     let denied = "{released: {team/web: {permit: {code: Unschedulable, reasons: [not today]}}}}";

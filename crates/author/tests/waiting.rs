@@ -234,7 +234,7 @@ fn a_point_that_was_not_asked_says_why() {
         one(
             "bindTo: a\n    expect: {permit: {waitMilliseconds: 60000}, bind: {effects: [bind]}, reserve: {code: Pending}}"
         ),
-        "Reserve: lets the pod go on and asks for nothing, expected {\"code\":\"Pending\"}"
+        "Reserve: lets the pod continue and asks for no effects, expected {\"code\":\"Pending\"}"
     );
     assert_eq!(
         one("bindingFailsOn: a\n    expect: {permit: {waitMilliseconds: 60000}, bind: {effects: [bind]}}"),

@@ -30,13 +30,13 @@ pub struct Measure {
     /// Number of nodes; the number of pods changes in proportion. Workloads with one node keep one [default: as --size says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes: Option<u32>,
-    /// Pods to measure [default: as --size or --nodes say]
+    /// Number of pods to measure [default: as --size or --nodes say]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pods: Option<u32>,
     /// Number of small pods that are on the nodes before the measurement starts, in addition to the workload's pods
     #[arg(long, value_name = "N")]
     pub placed: Option<u32>,
-    /// Number of equivalence classes of the measured pods, in turn: they differ in a label
+    /// Number of equivalence classes into which the measured pods are divided in turn; the classes differ in a label
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub classes: u16,
     /// Create this many pods a second, whether the scheduler keeps up or not, and measure the time from creation to
@@ -46,7 +46,8 @@ pub struct Measure {
     /// percentageOfNodesToScore, as in KubeSchedulerConfiguration; 0 adapts it to the size of the cluster
     #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     pub percentage_of_nodes_to_score: u8,
-    /// Whether answers of plugins are kept for pods that are alike; `both` also checks that the pods go to the same nodes
+    /// Whether the scheduler keeps answers of plugins for equivalent pods; `both` also checks that the pods go to the
+    /// same nodes
     #[arg(long, default_value = "on")]
     pub equivalence_cache: CacheUse,
     /// How often each workload is run; medians are shown
@@ -61,13 +62,13 @@ pub struct Measure {
     /// Write the node of each measured pod to this file, or compare the nodes with the file if it exists
     #[arg(long, value_name = "FILE")]
     pub placements: Option<PathBuf>,
-    /// Instead of workloads, measure how the cost of a pod grows with the number of nodes, of placed pods and of unschedulable
-    /// pods, and write curves.json, curves.csv and curves.svg to this folder; takes minutes
+    /// Run no workloads, but measure how the cost of a pod grows with the number of nodes, of placed pods and of
+    /// unschedulable pods. Writes curves.json, curves.csv and curves.svg to this folder; takes minutes
     #[arg(long, value_name = "DIR")]
     pub curves: Option<PathBuf>,
-    /// Instead of workloads, measure how long storms of events hold up a pod that could be placed: all nodes change, all pods
-    /// are listed again, a namespace is deleted; by default with 5,000 nodes, 50,000 pods on them, and two pending pods
-    /// for each node, which fit nowhere
+    /// Run no workloads, but measure how long storms of events delay a pod that fits on a node. The storms are: all
+    /// nodes change, all pods are listed again, a namespace is deleted. The default cluster has 5,000 nodes with 50,000
+    /// pods, and two pending pods for each node, which fit nowhere
     #[arg(long, conflicts_with_all = ["curves", "workloads", "pods", "rate", "rounds", "size", "classes", "compare", "placements"])]
     pub storms: bool,
 }

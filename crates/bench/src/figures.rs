@@ -1,4 +1,4 @@
-//! Figures of runs: for people, as JSON, and beside those of an earlier run.
+//! Figures of runs: for people, as JSON, and compared with the figures of an earlier run.
 
 use std::{collections::BTreeMap, time::Duration};
 

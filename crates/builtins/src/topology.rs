@@ -97,9 +97,9 @@ pub(crate) struct Topologies {
 #[derive(Debug)]
 struct CachedTopology {
     topology: Arc<Topology>,
-    /// The column from which it was made; `None` if no node ever had the key.
+    /// The column from which the topology was made; `None` if no node ever had the key.
     column: Option<LabelColumn>,
-    /// The newest version of the label table for which it holds.
+    /// The newest version of the label table for which the topology is valid.
     version: u64,
 }
 

@@ -62,8 +62,8 @@ const BINDING: RequestOptions = RequestOptions {
     },
 };
 
-/// The options of status patches, which are retried as in kube-scheduler: they may also meet a conflict inside the
-/// server.
+/// The options of status patches. kube-scheduler also retries a status patch after a conflict (409), which may arise
+/// inside the API server.
 const STATUS: RequestOptions = RequestOptions {
     lane: Lane::Statuses,
     retries: RetryPolicy {

@@ -56,37 +56,37 @@ const OF_THE_PROGRAM: [(&str, &str); 8] = [
     ("ComponentStatusz", "`/statusz` is served."),
     (
         "CoordinatedLeaderElection",
-        "The API server chooses the leader from the LeaseCandidates of the replicas. It must serve `coordination.k8s.io/v1beta1`.",
+        "The API server chooses the leader from the LeaseCandidates of the replicas. The API server must serve `coordination.k8s.io/v1beta1`.",
     ),
     (
         "InterPodAffinityHostnameFastPath",
-        "Nothing: terms about single nodes are counted without a search for their domains either way.",
+        "None: Berth always counts terms about single nodes without a search for domains.",
     ),
     (
         "NominatedNodeNameForExpectation",
-        "A pod that is to wait before it is bound shows in its status where it will go.",
+        "A pod that waits before it is bound has the chosen node in `status.nominatedNodeName`.",
     ),
     (
         "OpportunisticBatching",
-        "What was worked out for a pod serves pods that are like it. Nodes are chosen alike either way.",
+        "The scheduler uses the answers of plugins for one pod again for equivalent pods. The gate does not change which nodes are chosen.",
     ),
-    ("SchedulerAsyncAPICalls", "The metrics of asynchronous API calls are shown."),
-    ("SchedulerPopFromBackoffQ", "Rejected pods are tried before their backoff is over when nothing else waits."),
+    ("SchedulerAsyncAPICalls", "`/metrics` has the metrics of asynchronous API calls."),
+    ("SchedulerPopFromBackoffQ", "The scheduler tries rejected pods before their backoff is over if activeQ is empty."),
 ];
 
 /// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
 /// with the reason.
 const UNBUILT: [(&str, &str); 31] = [
-    ("AllAlpha", "it turns on gates that are not built"),
-    ("AllBeta", "it switches gates that are not built"),
+    ("AllAlpha", "it turns on gates that are not implemented"),
+    ("AllBeta", "it switches gates that are not implemented"),
     ("CompositePodGroup", GROUPS),
     ("DRADerivedAttributes", ALPHA),
     ("DRADeviceCompatibilityGroups", ALPHA),
-    ("DRANodeAllocatableResources", "what devices take of a node's own resources is not counted"),
+    ("DRANodeAllocatableResources", "the resources of a node that devices consume are not counted"),
     ("DRAOptionalNodeOperations", ALPHA),
     ("DRASchedulerFilterTimeout", "a search for devices always has an end"),
     ("DRAWorkloadResourceClaims", GROUPS),
-    ("DynamicResourceAllocation", "the plugin DynamicResources is always there"),
+    ("DynamicResourceAllocation", "the plugin DynamicResources is always available"),
     ("GangScheduling", GROUPS),
     ("GenericWorkload", GROUPS),
     ("InPlacePodLevelResourcesVerticalScaling", RESIZES),
@@ -98,22 +98,22 @@ const UNBUILT: [(&str, &str); 31] = [
     ("MutableCSINodeAllocatableCount", "changes of a CSINode always count"),
     ("NodeInclusionPolicyInPodTopologySpread", "the policies of constraints always count"),
     ("PodGroupPreemptionPolicy", GROUPS),
-    ("PodLevelResources", "resources of a whole pod always count"),
-    ("PodObservedGenerationTracking", "conditions always say which generation they are of"),
-    ("PodSchedulingReadiness", "pods with gates always wait"),
+    ("PodLevelResources", "pod-level resources always count"),
+    ("PodObservedGenerationTracking", "conditions always have observedGeneration"),
+    ("PodSchedulingReadiness", "pods with scheduling gates always wait"),
     ("SchedulerAsyncPreemption", "victims are always evicted while other pods are scheduled"),
     ("SchedulerPreQueueingHints", "it changes no decision"),
-    ("SchedulerQueueingHints", "plugins are always asked for hints"),
+    ("SchedulerQueueingHints", "the scheduler always calls queueing hints"),
     ("SidecarContainers", "restartable init containers always count"),
     ("TopologyAwareWorkloadScheduling", GROUPS),
-    ("VolumeAttributesClass", "the plugins of volumes take it as it is by default"),
+    ("VolumeAttributesClass", "the volume plugins always use the default of the gate"),
     ("WorkloadAwarePreemption", GROUPS),
 ];
 
 const ALPHA: &str = "it is an alpha feature";
 const GROUPS: &str = "groups of pods are not scheduled together";
-const KEYS: &str = "label keys of terms and constraints always count as they do by default";
-const RESIZES: &str = "resources of a resize always count as they do by default";
+const KEYS: &str = "matchLabelKeys and mismatchLabelKeys always have their default effect";
+const RESIZES: &str = "the resources of an in-place resize always have their default effect";
 
 /// The reason why a gate cannot be switched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

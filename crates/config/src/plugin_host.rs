@@ -94,7 +94,7 @@ pub struct PluginHostSettings {
 /// The permissions and limits of one plugin, and the action when it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginSettings {
-    /// The limits of each of its instances.
+    /// The limits of each instance of the plugin.
     pub limits: PluginLimits,
     /// The grants in the plugin's own entry; `None` if it has none.
     pub grants: Option<PluginGrants>,

@@ -319,7 +319,7 @@ fn read_profiles(fields: &Fields<'_>, scheduler_name: Option<&str>, catalogue: &
         (None, _) => {}
         (Some(name), [profile]) => name.clone_into(&mut profile.scheduler_name),
         (Some(name), profiles) => {
-            let why = "a scheduler name given beside the document renames the only profile, but there are several";
+            let why = "--scheduler-name renames the profile of a configuration with one profile, but this configuration has several";
             let names: Vec<_> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             fields.invalid("profiles", names, &format!("{why}: leave out --scheduler-name {name}"));
         }

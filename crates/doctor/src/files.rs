@@ -104,7 +104,7 @@ fn refused(
     for (file, reason) in unusable {
         let fix = match &reason {
             UnusableFile::NotGranted(_) => {
-                "grant it in --plugin-config, if the plugin is to be trusted with it".to_owned()
+                "if you trust the plugin with this right, grant the right in --plugin-config".to_owned()
             }
             UnusableFile::OtherName { name, .. } => format!("rename it to {name}.wasm"),
             UnusableFile::NoPlugin(_) => {

@@ -145,12 +145,13 @@ impl Explanation {
         }
     }
 
-    /// Says what has a plugin asked again that would let the pod go. A gated pod does not come back by time.
+    /// Says which events make the scheduler ask a plugin again that would let the pod go. Time alone does not bring a
+    /// gated pod back.
     fn asked_again(&self, holder: &Holder) -> String {
         let retry = self.subject.retries.iter().find(|retry| retry.plugin == holder.plugin);
         let events = retry.map(|retry| retry.events.as_slice()).unwrap_or_default();
         let when = match events {
-            [] => "but none of its events has it asked again".to_owned(),
+            [] => "but no event makes the scheduler ask it again".to_owned(),
             events => format!("and it is asked again at the next of these events: {}", events.join(", ")),
         };
         format!("it would let the pod go now, {when}")

@@ -174,7 +174,8 @@ fn the_first_cause_that_holds_is_the_reason() {
     assert_eq!(nothing_known.reason, Cause::Unknown, "that is an answer as well");
 }
 
-/// A plugin of the user rejects pods for reasons that may pass, so its rejection says nothing bad of the pod.
+/// A user's plugin may reject a pod for a temporary reason, so the rejection does not mean that the pod is
+/// misconfigured.
 #[test]
 fn a_full_quota_is_no_misconfiguration() {
     let rejected = |plugin: &str, code: &str, message: &str| {
@@ -323,7 +324,7 @@ fn a_gate_that_would_open_says_what_has_it_asked_again() {
     assert_eq!((&json["holders"][0]["wouldLetGo"], &json["holders"][0]["message"]), (&json!(true), &json!(null)));
 
     let text = gated(&Status::success(), &[]).text();
-    assert!(text.contains("it would let the pod go now, but none of its events has it asked again\n"), "{text}");
+    assert!(text.contains("it would let the pod go now, but no event makes the scheduler ask it again\n"), "{text}");
 }
 
 #[test]

@@ -43,9 +43,9 @@ struct ActiveRule {
 /// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Carry it out after a delay.
+    /// Carry out the request after a delay.
     Serve { after: Duration, loses_answer: bool },
-    /// Refuse it.
+    /// Refuse the request.
     Refuse { after: Duration, code: u16, retry_after_seconds: Option<u32> },
     /// Close the connection.
     HangUp,

@@ -128,7 +128,7 @@ pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
         other => other,
     };
     let Value::Array(rules) = rules else {
-        return Err(field("faults", "want a list of rules, each an object with `fault`"));
+        return Err(field("faults", "expected a list of rules, each an object with `fault`"));
     };
     rules.into_iter().enumerate().map(|(index, rule)| read_rule(rule, &format!("faults[{index}]"))).collect()
 }
@@ -170,7 +170,7 @@ impl Rule {
             return Err(field(&at("count"), "0: expected at least 1; leave it out for a rule without a limit"));
         }
         if self.duration_seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 1e9)) {
-            return Err(field(&at("durationSeconds"), "want more than 0; leave it out for a rule that stays"));
+            return Err(field(&at("durationSeconds"), "expected more than 0; leave it out for a rule without an end"));
         }
         self.matches.check(&at("match"))?;
         self.check_fault(path)
@@ -270,7 +270,7 @@ mod tests {
               to watch",
             ),
             ("[{fault: {type: LostAnswer}}, {fault: {type: LostAnswer}, probability: 2}]", "faults[1].probability: 2"),
-            ("faults: 7", "faults: want a list of rules"),
+            ("faults: 7", "faults: expected a list of rules"),
             ("{{", "not YAML or JSON"),
         ] {
             let error = read_rules(text).expect_err(text).to_string();

@@ -7,8 +7,8 @@
 /// plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, Sign; Follow, EndCycle);
 /// ```
 ///
-/// This implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also defines a macro with the
-/// name of the type that passes the list on, so that the SDK's `export!` need not repeat it. If the type implements a
+/// This implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also defines a macro
+/// that has the name of the type. The SDK's `export!` gets the list from this macro. If the type implements a
 /// trait of an extension point or hook that the list lacks, the code does not compile, because the trait would never be
 /// called.
 ///

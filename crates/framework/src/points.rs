@@ -281,7 +281,7 @@ pub trait Bind {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status>;
 }
 
-/// Follows that a pod was bound.
+/// Gets each pod that was bound.
 pub trait PostBind {
     /// The pod is bound to `node`.
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx);
@@ -312,25 +312,25 @@ pub struct HintCall<'a> {
 pub enum EventSubject<'a> {
     /// A pod.
     Pod {
-        /// Before.
+        /// The pod before the event.
         old: Option<&'a Pod>,
-        /// After.
+        /// The pod after the event.
         new: Option<&'a Pod>,
     },
     /// A node.
     Node {
-        /// Before.
+        /// The node before the event.
         old: Option<&'a Node>,
-        /// After.
+        /// The node after the event.
         new: Option<&'a Node>,
     },
     /// An object of a kind that the manifest lists in `objects`.
     Object {
-        /// Its kind, namespace and name.
+        /// The kind, namespace and name of the object.
         key: &'a ObjectKey,
-        /// Before, as JSON.
+        /// The object before the event, as JSON.
         old: Option<&'a [u8]>,
-        /// After, as JSON.
+        /// The object after the event, as JSON.
         new: Option<&'a [u8]>,
     },
     /// An object that the plugin may not see, or an event that is not about a single object.

@@ -71,7 +71,7 @@ pub struct Instance {
     pub grants: Grants,
     /// The configured plugin.
     pub plugin: Box<dyn Plugin>,
-    /// The points at which it may be called.
+    /// The points at which the plugin may be called.
     points: Points,
     /// Whether the plugin's time is bounded. A native plugin has no bounds.
     is_hosted: bool,
@@ -444,7 +444,7 @@ pub struct Refusal {
 }
 
 /// An iteration over the plugins of one point. It borrows the profile only during each step, so the caller may call the
-/// plugin and then ask the profile for its name.
+/// plugin and then ask the profile for the name of the plugin.
 #[derive(Debug)]
 pub struct PluginsAt<P: ?Sized> {
     /// The plugins that were not visited yet, as positions in [`PluginSet::at`].
@@ -514,7 +514,7 @@ impl Instance {
     }
 
     fn why_it_waits(&self) -> Status {
-        Status::error(format!("plugin {:?} has used up its time before it was told about changes of pods", self.name))
+        Status::error(format!("plugin {:?} has used up its time, and has not received all changes of pods", self.name))
     }
 }
 

@@ -239,8 +239,8 @@ pub const FLAGS: &[Flag] = &[
     flag("kept-decisions-mib", Number, Used),
 ];
 
-const ABOUT: &str = "Berth in kube-scheduler's place: takes kube-scheduler 1.36's flags, with their meaning. Flags that have none here are accepted \
-with a warning; what would change decisions and is not built is refused. --plugins-dir, --plugin-config, --artifact-cache, \
+const ABOUT: &str = "Berth in kube-scheduler's place. Takes the flags of kube-scheduler 1.36 with the same meaning. A flag without a meaning in Berth \
+is accepted with a warning; a value that would change decisions and is not implemented is refused. --plugins-dir, --plugin-config, --artifact-cache, \
 --plugin-state, --audit-log, --tracing-config-file, --metrics-address, --admin-socket and --kept-decisions-mib are those of `berth run`.";
 
 /// The flags that were given.
@@ -371,6 +371,14 @@ impl Given {
         let mut all: Vec<_> = FLAGS.iter().map(|flag| (flag.name.to_owned(), value(flag))).collect();
         all.sort();
         all
+    }
+
+    /// The values of an option of the command that took the flags, or its default, as one text. It is empty if the
+    /// option has neither. `id` is the name of the option in the command's definition.
+    #[must_use]
+    pub fn shown(&self, id: &str) -> String {
+        let values = self.0.try_get_raw(id).ok().flatten().into_iter().flatten();
+        values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")
     }
 
     /// The value of a switch. Values were checked when they were read.

@@ -58,7 +58,7 @@ pub enum PluginNoticeKind {
         digest: Digest,
         /// The length of the quarantine, in milliseconds.
         milliseconds: u64,
-        /// The faults that led to it.
+        /// The faults that led to the quarantine.
         reason: String,
     },
     /// Profiles lost their instances through a fault and get new ones.

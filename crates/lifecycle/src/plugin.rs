@@ -251,7 +251,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Notes that a profile took what it was given; `None` is a stand-in.
+    /// Notes that a profile took the given service; `None` is a stand-in.
     pub(crate) fn taken(
         &mut self,
         scheduler_name: &str,
@@ -271,8 +271,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// Notes that no profile could take what it was given (`None` is a stand-in). The profiles go on with what they
-    /// had.
+    /// Notes that no profile could take the given service (`None` is a stand-in). The profiles keep the service that
+    /// they had.
     pub(crate) fn not_taken(
         &mut self,
         binary: Option<BinaryId>,
@@ -458,7 +458,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.last_reason.as_deref()
     }
 
-    /// The binary that the profile said it took.
+    /// The binary that the profile reported to use.
     pub(crate) fn taken_by(&self, scheduler_name: &str) -> Option<BinaryId> {
         self.profiles.get(scheduler_name)?.taken()
     }

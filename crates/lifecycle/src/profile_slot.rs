@@ -1,4 +1,4 @@
-//! The record of what one profile was last given for a plugin, and what it said that it took.
+//! The service that one profile was last given for a plugin, and the service that the profile reported to use.
 
 use berth_model::{BinaryId, Digest, Time};
 
@@ -26,7 +26,7 @@ pub struct Restart {
     pub reason: String,
 }
 
-/// The values that a profile can be given, for comparison.
+/// A service of a plugin in a form that can be compared: the id of the binary, or the reason for the stand-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     Binary(BinaryId),
@@ -41,7 +41,7 @@ impl ProfileSlot {
         Self { before: given.clone(), taken: service.id(), given, restart: None }
     }
 
-    /// The binary that the profile said it took.
+    /// The binary that the profile reported to use.
     pub(crate) fn taken(&self) -> Option<BinaryId> {
         self.taken
     }

@@ -162,7 +162,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// Notes that a profile took what it was given; `None` stands for no binary. It is possible that the
+    /// Notes that a profile took the given service; `None` stands for no binary. It is possible that the
     /// profile no longer uses the plugin.
     pub fn taken(
         &mut self,
@@ -176,8 +176,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
-    /// Notes that no profile could take what it was given; `None` stands for no binary. The profiles go on with what
-    /// they had. It is possible that they no longer use the plugin.
+    /// Notes that no profile could take the given service; `None` stands for no binary. The profiles keep the service
+    /// that they had. It is possible that they no longer use the plugin.
     pub fn not_taken(
         &mut self,
         name: &PluginName,

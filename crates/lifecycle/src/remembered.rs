@@ -23,7 +23,7 @@ pub struct QuarantineRecord {
     pub digest: Digest,
     /// The time at which the component is back in service.
     pub until: Time,
-    /// The faults that led to it.
+    /// The faults that led to the quarantine.
     pub reason: String,
 }
 

@@ -197,9 +197,9 @@ pub struct ColumnChange {
 /// A pod on a node of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedPod {
-    /// Its place in the list of pods.
+    /// The pod's place in the list of pods.
     pub idx: PodIdx,
-    /// The row of its node.
+    /// The row of the pod's node.
     pub node: NodeIdx,
     /// The pod.
     pub pod: Arc<Pod>,

@@ -282,7 +282,8 @@ pub struct Pod {
     pub required_features: ThinVec<Sym>,
     /// The requests of the pod's spec.
     pub requests: Resources,
-    /// The amounts by which a node's usage grows. The status of an in-place resize counts (KEP-1287).
+    /// The amounts that the pod adds to the usage of its node. They include the status of an in-place resize
+    /// (KEP-1287).
     pub placed_requests: Resources,
     /// CPU and memory of [`Self::placed_requests`], with 100m and 200 MiB for containers without requests.
     pub placed_non_zero: NonZero,

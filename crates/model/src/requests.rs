@@ -323,8 +323,9 @@ pub fn pod_limits(pod: &Pod) -> ResourceList {
     limits
 }
 
-/// Combines the containers. Containers and sidecars run together, and an init container runs beside the sidecars declared before it. The
-/// pod needs the most that is ever needed at once. `of_container` gets a flag that says whether the container keeps running.
+/// Combines the containers. Containers and sidecars run together, and an init container runs together with the sidecars
+/// declared before it. The pod needs the most that is ever needed at once. `of_container` gets a flag that says whether
+/// the container keeps running.
 fn aggregate(pod: &Pod, of_container: impl Fn(&Container, bool) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in &pod.spec.containers {

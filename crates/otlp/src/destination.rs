@@ -30,7 +30,7 @@ pub enum Protocol {
     Http,
 }
 
-/// A collector of traces.
+/// A trace collector.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Destination {
     pub(crate) uri: Uri,

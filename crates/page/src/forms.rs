@@ -36,7 +36,7 @@ pub(crate) fn routes<S: Source>(page: Page<S>) -> Router {
 
 async fn only_from_this_site(request: Request, next: Next) -> Response {
     if request.headers().get(SITE).is_none_or(|site| site != "same-origin") {
-        let text = "a form of the page must come from the page itself, in a browser that says so (Sec-Fetch-Site)\n";
+        let text = "a form of the page must come from the page itself, in a browser that sends Sec-Fetch-Site\n";
         return (StatusCode::FORBIDDEN, text).into_response();
     }
     next.run(request).await

@@ -18,6 +18,7 @@ use berth_model::Time;
 use berth_plugin_host::{HostSettings, Order, PluginReport};
 use berth_scheduler::{ClusterView, Event, Scheduler, Settings};
 use berth_serving::{Health, ReadModel, secure_serving::RequestUser};
+use berth_telemetry::notices::{PastEvent, PointLatency};
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -102,6 +103,8 @@ impl Source for Hostile {
             reason: Some(EVIL.to_owned()),
             last_reason: Some(EVIL.to_owned()),
             faults: [(EVIL.to_owned(), 7)].into(),
+            history: vec![PastEvent { time: EVIL.to_owned(), text: EVIL.to_owned() }],
+            latencies: vec![PointLatency { extension_point: EVIL.to_owned(), ..PointLatency::default() }],
             ..PluginReport::default()
         }])
     }

@@ -24,8 +24,8 @@ use crate::{
     viewer::{Refusal, Viewer},
 };
 
-/// The intervals of renderings: `SECOND` for views that need little work, and `SELDOM` for views that ask plugins about
-/// every node.
+/// The times between two renderings of a view. `SELDOM` is for views that ask plugins about every node, `SECOND` for
+/// views that need little work.
 const SECOND: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(10);
 

@@ -206,7 +206,9 @@ impl AdminClient {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        Ok(request.body(Body::from(body)).map_err(|error| Usage(format!("{path}: not a request: {error}")))?)
+        Ok(request
+            .body(Body::from(body))
+            .map_err(|error| Usage(format!("cannot build the request for {path}: {error}")))?)
     }
 }
 
@@ -227,7 +229,7 @@ impl Place {
         match self {
             Self::Socket(_) => "localhost",
             Self::Https(uri, _) => uri.authority().map_or("", |authority| authority.as_str()),
-            // The connection already says it.
+            // The connection already names the host.
             Self::AsUser(_) => "",
             Self::Http(address) => address,
         }

@@ -29,7 +29,7 @@ pub enum Command {
     Build(build::Build),
     /// Compare a plugin's answers with the expected ones
     Test(test::Test),
-    /// Time sync and the points up to Score at several sizes of the cluster
+    /// Measure the time of sync and of the extension points up to Score, on clusters of several sizes
     Bench(bench::Bench),
     /// Show a component's name, interfaces, needs and grants
     Inspect(inspect::Inspect),

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::{Result, bail};
 use berth_plugin_host::{Grants, Needs, PluginReport, QuarantinedBinary, ServingBinary};
+use berth_telemetry::notices::{MeasuredCalls, PastEvent, PointLatency};
 use comfy_table::Table;
 
 use crate::{list::short, one::One, output::Output, table};
@@ -22,7 +23,12 @@ pub(super) async fn run(one: &One) -> Result<()> {
             serde_json::to_writer_pretty(&mut out, plugin)?;
             writeln!(out)?;
         }
-        Output::Table => writeln!(out, "{}", table::text(&rows(plugin)))?,
+        Output::Table => {
+            writeln!(out, "{}", table::text(&rows(plugin)))?;
+            for table in [latencies(plugin), history(plugin)].into_iter().flatten() {
+                writeln!(out, "\n{}", table::text(&table))?;
+            }
+        }
     }
     Ok(())
 }
@@ -68,6 +74,35 @@ fn rows(plugin: &PluginReport) -> Table {
         table.add_row([format!("{what}:"), value]);
     }
     table
+}
+
+/// How long calls take, beside the binary before. Nothing is measured of a plugin that no pod was asked about.
+fn latencies(plugin: &PluginReport) -> Option<Table> {
+    if plugin.latencies.is_empty() {
+        return None;
+    }
+    let mean = |calls: &MeasuredCalls| match calls.calls {
+        0 => "<none>".to_owned(),
+        n_calls => format!("{:.1} µs ({n_calls} measured)", calls.mean_microseconds),
+    };
+    let mut table = table::new();
+    table.set_header(["EXTENSION POINT", "MEAN TIME", "BEFORE THE LAST SWAP"]);
+    for PointLatency { extension_point, current, previous } in &plugin.latencies {
+        table.add_row([extension_point.clone(), mean(current), mean(&previous.unwrap_or_default())]);
+    }
+    Some(table)
+}
+
+fn history(plugin: &PluginReport) -> Option<Table> {
+    if plugin.history.is_empty() {
+        return None;
+    }
+    let mut table = table::new();
+    table.set_header(["TIME", "HISTORY"]);
+    for PastEvent { time, text } in &plugin.history {
+        table.add_row([time, text]);
+    }
+    Some(table)
 }
 
 fn out_of_service(binary: &QuarantinedBinary) -> String {

@@ -15,7 +15,7 @@ pub struct Server {
     /// The scheduler's --admin-socket [default: that of this user's scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// Instead of the socket, the HTTPS address of a scheduler with --secure-port
+    /// HTTPS address of a scheduler with --secure-port, to use instead of the socket
     #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", conflicts_with = "socket")]
     pub(crate) server: Option<String>,
     /// With --server: a file with the bearer token of a user with the necessary rights [default: the user of

@@ -75,7 +75,7 @@ impl fmt::Display for Aftermath<'_> {
         };
         match &notice.kind {
             PluginNoticeKind::RolledBack { to: Some(to), .. } => {
-                write!(formatter, "; rolled back to the version before, {}", to.short())
+                write!(formatter, "; rolled back to the previous version, {}", to.short())
             }
             PluginNoticeKind::RolledBack { to: None, .. } => write!(formatter, "; rolled back to the built-in"),
             PluginNoticeKind::Quarantined { milliseconds, reason, .. } => {

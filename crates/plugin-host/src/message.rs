@@ -39,7 +39,8 @@ pub enum Message {
     },
     /// A question about the existing plugins.
     Consult(Consultation),
-    /// A request for new instances of the plugins in a profile of these settings, for questions beside the scheduler.
+    /// A request for new instances of the plugins in a profile of these settings, for questions that are not part of
+    /// scheduling.
     CopyProfile {
         settings: Box<Settings>,
         scheduler_name: String,

@@ -6,7 +6,10 @@ use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
 use berth_lifecycle::{Component, Fallback, PluginState, PluginStatus, ProbationEnd, Service};
 use berth_model::{BinaryId, Digest, Time};
-use berth_telemetry::clock;
+use berth_telemetry::{
+    clock,
+    notices::{PastEvent, PointLatency},
+};
 use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +70,10 @@ pub struct PluginReport {
     pub probation: Option<ProbationReport>,
     /// The serving binaries, each once, because profiles may differ.
     pub binaries: Vec<ServingBinary>,
+    /// What happened to the plugin since the start of the process, the newest first. Old entries are dropped.
+    pub history: Vec<PastEvent>,
+    /// How long calls take at each extension point, beside the binary before.
+    pub latencies: Vec<PointLatency>,
 }
 
 /// A problem of a plugin, and the remedy.
@@ -115,8 +122,8 @@ impl PluginReport {
         let of_points = self.missed_points.iter().map(|missed| {
             complaint(
                 true,
-                format!("plugin {name} is not asked where the configuration enables it: {missed}"),
-                "take the plugin out of that list, or install a version that implements the point",
+                format!("plugin {name} does not run at an extension point where the configuration enables it: {missed}"),
+                "remove the plugin from this extension point in the profile, or install a version that implements the point",
             )
         });
         let is_used = !self.profiles.is_empty();

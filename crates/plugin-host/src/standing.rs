@@ -20,7 +20,7 @@ pub(crate) fn standing(inventory: &PluginInventory, plugin: &str) -> String {
             let version = component.binary.factory().version().version;
             format!("{} (version {version}) serves", component.digest.short())
         }
-        Service::Hold(_) => "nothing serves, and its pods wait".to_owned(),
-        Service::Pass(_) => "nothing serves, and pods are scheduled without it".to_owned(),
+        Service::Hold(_) => "no binary serves, and the pods of its profiles wait".to_owned(),
+        Service::Pass(_) => "no binary serves, and pods are scheduled without the plugin".to_owned(),
     }
 }

@@ -200,9 +200,8 @@ impl Supervisor {
                 return;
             }
             Message::List(answer) => {
-                let reports = report::all(&self.inventory).into_iter().map(|it| self.with_refused_effects(it));
                 // The caller may have stopped waiting.
-                let _ = answer.send(reports.collect());
+                let _ = answer.send(self.with_past(report::all(&self.inventory)));
                 return;
             }
             Message::Order { plugin, order, user, answer } => {
@@ -350,7 +349,7 @@ impl Supervisor {
                 let (version_number, is_restart) = (version.version.clone(), restarted == Some(binary));
                 let swapped = Notice::Swapped { profile, version: version_number, binary, is_restart };
                 sinks.tell(plugin, by.clone(), swapped);
-                // The first instance of the binary was already told of.
+                // The missed points were already reported for the first instance of the binary.
                 if !is_restart {
                     for missed in inventory.missed_points(plugin, scheduler_name) {
                         sinks.tell(plugin, by.clone(), Notice::PointMissed { missed });
@@ -393,9 +392,8 @@ impl Supervisor {
             Err(refusal) => Err(refusal),
             Ok(consequences) => {
                 self.carry_out(consequences, by).await;
-                report::one(&self.inventory, plugin)
-                    .map(|it| self.with_refused_effects(it))
-                    .ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into())
+                let report = report::one(&self.inventory, plugin).into_iter().collect();
+                self.with_past(report).pop().ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into())
             }
         };
         let saving = self.state.as_ref().map(StateKeeper::saving);
@@ -409,10 +407,17 @@ impl Supervisor {
         });
     }
 
-    /// Adds the refused effects to the report. The scheduling thread refuses and counts them.
-    fn with_refused_effects(&self, mut report: PluginReport) -> PluginReport {
-        report.effects_refused = self.surroundings.sinks.metrics.effects_refused(&report.name);
-        report
+    /// Adds to each report what the inventory does not know: refused effects, what happened before, and how long calls
+    /// took.
+    fn with_past(&self, mut reports: Vec<PluginReport>) -> Vec<PluginReport> {
+        let Sinks { metrics, history, .. } = &self.surroundings.sinks;
+        let timings = metrics.scheduler.plugin_timings();
+        for report in &mut reports {
+            report.effects_refused = metrics.effects_refused(&report.name);
+            report.history = history.of(&report.name);
+            report.latencies = history.latencies(&report.name, &timings);
+        }
+        reports
     }
 
     /// Gives the scheduler another configuration, if all of its plugins can be built.

@@ -118,7 +118,7 @@ impl Cache {
                 let used = fs::metadata(&file).and_then(|metadata| metadata.modified());
                 let is_old = used.is_ok_and(|used| used.elapsed().is_ok_and(|age| age > UNUSED));
                 if is_old && !needed.contains(&file) {
-                    // Another process may have deleted it.
+                    // Another process may have deleted the file.
                     let _ = fs::remove_file(&file);
                 }
             }

@@ -155,7 +155,7 @@ impl Registries {
     }
 
     /// The registry itself, which receives pushes.
-    #[expect(clippy::unused_self, reason = "it belongs beside `endpoints`")]
+    #[expect(clippy::unused_self, reason = "it belongs next to `endpoints`")]
     pub(crate) fn origin(&self, reference: &Reference) -> Endpoint {
         Endpoint { host: reference.registry().to_owned(), repository: reference.repository().to_owned() }
     }

@@ -9,6 +9,7 @@
 mod backoff;
 mod in_flight;
 mod metrics;
+mod movement;
 mod nominator;
 mod object_event;
 mod places;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use backoff::Backoff;
 pub use metrics::{PendingPods, QueueMetrics, SubQueue};
+pub use movement::{MoveCause, MoveReason, Movement, QueueingStrategy};
 pub use nominator::Nominator;
 pub use object_event::{EventObjects, ObjectEvent, ObjectEventKind, PodEventLabels};
 pub use places::Visited;

@@ -23,25 +23,25 @@ pub enum EventObjects {
     Cluster,
     /// A pod.
     Pod {
-        /// Before.
+        /// The pod before the event.
         old: Option<Arc<Pod>>,
-        /// After.
+        /// The pod after the event.
         new: Option<Arc<Pod>>,
     },
     /// A node.
     Node {
-        /// Before.
+        /// The node before the event.
         old: Option<Arc<Node>>,
-        /// After.
+        /// The node after the event.
         new: Option<Arc<Node>>,
     },
     /// An object of another kind, as JSON.
     Object {
         /// The kind, namespace and name of the object.
         key: ObjectKey,
-        /// Before.
+        /// The object before the event.
         old: Option<Arc<[u8]>>,
-        /// After.
+        /// The object after the event.
         new: Option<Arc<[u8]>>,
     },
 }
@@ -144,10 +144,10 @@ impl ObjectEvent {
     }
 }
 
-/// The bytes that count for one symbol of an object: the text, and the list entry that refers to it.
+/// The estimated bytes of one symbol of an object: the text, and the list entry that refers to the text.
 const SYMBOL_BYTES: usize = 128;
 
-/// The bytes that count for a name that is not a symbol, such as the name of a volume or a claim.
+/// The estimated bytes of a name that is not a symbol, such as the name of a volume or a claim.
 const NAME_BYTES: usize = 256;
 
 fn pod_bytes(pod: &Pod) -> usize {

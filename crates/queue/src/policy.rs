@@ -1,10 +1,10 @@
-//! The questions that the queue asks plugins.
+//! The questions that the queue asks plugins, and what it reports.
 
 use std::sync::Arc;
 
 use berth_model::{Pod, Time};
 
-use crate::object_event::ObjectEvent;
+use crate::{movement::Movement, object_event::ObjectEvent};
 
 /// The plugins as the queue sees them.
 pub trait Policy {
@@ -22,6 +22,9 @@ pub trait Policy {
     /// Whether [`Self::hint`] of that plugin gives the same answer for all pods that [are alike](Pod::is_equivalent). A
     /// pod that is itself an object of `object_event` is an exception.
     fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool;
+
+    /// Hears that a pod enters a part of the queue. This is for the log; nothing depends on it.
+    fn moved(&mut self, _movement: Movement<'_>) {}
 }
 
 /// The answer of PreEnqueue.

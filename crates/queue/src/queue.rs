@@ -14,6 +14,7 @@ use crate::{
     backoff::Backoff,
     in_flight::InFlight,
     metrics::{PendingPods, QueueMetrics, SubQueue},
+    movement::{MoveReason, Movement},
     nominator::Nominator,
     object_event::PodEventLabels,
     places::{Place, Places, WaitingPod},
@@ -234,7 +235,7 @@ impl Queue {
             let Some(WaitingPod { record, place }) = self.take(&uid) else { continue };
             match pass_gate(record, policy) {
                 Ok(record) => self.put(record, place),
-                Err(gated) => self.enter_pool(gated, &label),
+                Err(gated) => self.enter_pool(gated, MoveReason::event(&label), true, policy),
             }
         }
     }
@@ -254,30 +255,36 @@ impl Queue {
     }
 
     /// Moves the pod through PreEnqueue into activeQ, or into the pool when a plugin closes the gate.
-    fn enter_active(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+    fn enter_active(&mut self, record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
         match pass_gate(record, policy) {
-            Ok(record) => self.enter_active_ungated(record, label, now, policy),
-            Err(gated) => self.enter_pool(gated, label),
+            Ok(record) => self.enter_active_ungated(record, reason, now, policy),
+            Err(gated) => self.enter_pool(gated, reason, true, policy),
         }
     }
 
     /// Moves the pod into activeQ without asking PreEnqueue again.
-    fn enter_active_ungated(&mut self, mut record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+    fn enter_active_ungated(
+        &mut self,
+        mut record: QueuedPod,
+        reason: MoveReason<'_>,
+        now: Time,
+        policy: &mut dyn Policy,
+    ) {
         record.first_queued_at.get_or_insert(now);
         let key = policy.sort_key(&record.pod, record.queued_at);
         let arrival = self.places.arrive();
-        self.metrics.count_incoming(SubQueue::Active, label);
+        self.note_movement(Movement { record: &record, queue: SubQueue::Active, reason, is_gated: false }, policy);
         self.put(record, Place::Active(key, arrival));
     }
 
     /// Moves the pod into backoffQ while its backoff lasts, otherwise into activeQ. PreEnqueue is asked before the pod
     /// may be tried.
-    fn enter_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
-        let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, label, now, policy) };
+    fn enter_backoff(&mut self, record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
+        let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, reason, now, policy) };
         // A pod that cannot be taken early passes PreEnqueue when its backoff is over.
         let record = match if self.settings.pops_from_backoff { pass_gate(record, policy) } else { Ok(record) } {
             Ok(record) => record,
-            Err(gated) => return self.enter_pool(gated, label),
+            Err(gated) => return self.enter_pool(gated, reason, false, policy),
         };
         let arrival = self.places.arrive();
         let place = if record.is_rejected() {
@@ -285,16 +292,16 @@ impl Queue {
         } else {
             Place::ErrorBackoff(end, arrival)
         };
-        self.metrics.count_incoming(SubQueue::Backoff, label);
+        self.note_movement(Movement { record: &record, queue: SubQueue::Backoff, reason, is_gated: false }, policy);
         self.put(record, place);
     }
 
     /// Moves the pod from backoff into activeQ.
-    fn leave_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+    fn leave_backoff(&mut self, record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
         if self.settings.pops_from_backoff {
-            self.enter_active_ungated(record, label, now, policy);
+            self.enter_active_ungated(record, reason, now, policy);
         } else {
-            self.enter_active(record, label, now, policy);
+            self.enter_active(record, reason, now, policy);
         }
     }
 
@@ -304,10 +311,17 @@ impl Queue {
         (end >= self.settings.window(now)).then_some(end)
     }
 
-    fn enter_pool(&mut self, record: QueuedPod, label: &Arc<str>) {
+    /// Moves the pod into the pool. `is_gated` says that a plugin kept the pod out of activeQ just now.
+    fn enter_pool(&mut self, record: QueuedPod, reason: MoveReason<'_>, is_gated: bool, policy: &mut dyn Policy) {
         let arrival = self.places.arrive();
-        self.metrics.count_incoming(SubQueue::Unschedulable, label);
+        self.note_movement(Movement { record: &record, queue: SubQueue::Unschedulable, reason, is_gated }, policy);
         self.put(record, Place::Unschedulable(arrival));
+    }
+
+    /// Counts the pod that enters a part of the queue, and reports it.
+    fn note_movement(&mut self, movement: Movement<'_>, policy: &mut dyn Policy) {
+        self.metrics.count_incoming(movement.queue, movement.reason.label);
+        policy.moved(movement);
     }
 
     /// Puts the pod back where it was, with the key that its object has now.

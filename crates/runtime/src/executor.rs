@@ -20,7 +20,7 @@ use berth_scheduler::{
 };
 use berth_telemetry::{
     audit::By,
-    klog::V3,
+    klog::{V3, lines},
     log_rate,
     metrics::{ApiCall, ApiCallMetrics},
     notices::{self, Sinks},
@@ -91,7 +91,8 @@ impl Executor {
         match request {
             Request::Bind { cycle, node } => {
                 let trace = self.traces.trace_of(cycle).map(display);
-                debug!(target: V3, pod = &*pod.name, namespace = &*pod.namespace, node = &*node, trace, "Attempting to bind pod to node");
+                let message = lines::BINDING.message;
+                debug!(target: V3, pod = &*pod.name, namespace = &*pod.namespace, node = &*node, trace, "{message}");
                 let span = self.traces.begin_request(Some(cycle), Some(Point::Bind), about(&pod, "POST", "binding"));
                 let result = self.counted(ApiCall::PodBinding, self.writer.bind(&target(&pod), &node)).await;
                 span.end(&result);

@@ -16,6 +16,7 @@ mod extenders;
 mod follower;
 mod front;
 mod informers;
+mod log_lines;
 mod options;
 mod page;
 mod placement_reason;

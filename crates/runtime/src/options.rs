@@ -37,7 +37,7 @@ pub struct Options {
     pub longest_unschedulable: Option<Duration>,
     /// `--page`: the page on loopback, for all users of this machine.
     pub page: Option<SocketAddr>,
-    /// Further routes beside the admin API, for the same callers.
+    /// Further routes in addition to the admin API, for the same callers.
     pub more_routes: Router,
     /// The component that answers what-if questions of the page.
     pub what_if: WhatIfService,

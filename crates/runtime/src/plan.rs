@@ -36,7 +36,7 @@ pub struct Plan {
     pub(crate) source: ConfigurationSource,
     pub(crate) plugins: Plugins,
     pub(crate) front: Front,
-    /// The collector of traces, if there is one.
+    /// The trace collector, if there is one.
     pub(crate) traces: Option<TraceSettings>,
     /// One report for each instance that was lost to a fault.
     pub(crate) faults: mpsc::UnboundedReceiver<FaultReport>,

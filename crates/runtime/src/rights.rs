@@ -63,7 +63,7 @@ pub enum Election {
     Coordinated,
 }
 
-/// The options of the scheduler that rights depend on, beside its settings and plugins.
+/// The options of the scheduler that rights depend on, in addition to its settings and plugins.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
     pub serving: Serving,

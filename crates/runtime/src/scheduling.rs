@@ -28,7 +28,7 @@ use tokio::{
 use self::sources::{Input, NoInput, Turn};
 pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
-    explain::Decisions, placement_reason::PlacementReason, placement_reason::placement_reasons,
+    explain::Decisions, log_lines::LogLines, placement_reason::PlacementReason, placement_reason::placement_reasons,
     score_lines::ScoreLines, tasks::EndedEarly, tasks::panic_if_asked, traces::Traces, watching::WatchRequest,
 };
 
@@ -59,6 +59,8 @@ pub(crate) struct Parts {
     pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
     /// The ring for decisions.
     pub decisions: Decisions,
+    /// The log lines about events, attempts and moves in the queue.
+    pub log_lines: LogLines,
     /// The log lines about scores.
     pub score_lines: ScoreLines,
     /// The way of traced attempts to the collector.
@@ -134,6 +136,7 @@ fn turn_until_told(parts: &mut Parts, runtime: &Handle) -> usize {
     loop {
         let now = Instant::now();
         parts.health.beat(now);
+        LogLines::ask(&mut parts.scheduler);
         let mut turn = Turn::begin(now);
         loop {
             match parts.sources.next(&mut turn) {
@@ -188,7 +191,7 @@ fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
         Input::Event(event) => take_event(parts, event, stopping),
         Input::Fault(FaultReport { plugin, digest, reason, took, pod, .. }) => {
             let now = tell_time(parts);
-            parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
+            handle(parts, Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
         }
         Input::Follow(request) => request.answer(&mut parts.scheduler, clock::now()),
     }
@@ -202,15 +205,21 @@ fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     }
     let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared { .. } | Event::Reconfigured(_)) {
-        return parts.scheduler.handle(event, now);
+        return handle(parts, event, now);
     }
     // The measurements of plugins are lost together with the plugins.
     observe(parts);
     let start = Instant::now();
-    parts.scheduler.handle(event, now);
+    handle(parts, event, now);
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
+}
+
+/// Handles the event, and writes the lines about it.
+fn handle(parts: &mut Parts, event: Event, now: Time) {
+    parts.scheduler.handle(event, now);
+    parts.log_lines.write(&mut parts.scheduler);
 }
 
 /// The current time, which components get, too.
@@ -225,6 +234,7 @@ fn cycle(parts: &mut Parts) -> bool {
     let now = tell_time(parts);
     let start = Instant::now();
     let worked = parts.scheduler.run(now, parts.sources.has_events());
+    parts.log_lines.write(&mut parts.scheduler);
     let pause = std::mem::take(&mut parts.pause);
     keep_decisions(parts);
     keep_why_not_bound(parts);

@@ -2,7 +2,7 @@
 //! one line for each node and plugin, and one for each node's sum. No line is left out, however many nodes there are.
 
 use berth_scheduler::Scheduler;
-use berth_telemetry::klog::V10;
+use berth_telemetry::klog::{V10, lines};
 use tracing::{Level, enabled, trace};
 
 /// Writes the lines of attempts.
@@ -35,11 +35,11 @@ impl ScoreLines {
         for (place, node) in node_names().enumerate() {
             for (plugin, scores) in &weighted {
                 let Some(score) = scores.get(place).copied() else { continue };
-                trace!(target: V10, pod, namespace, plugin, node, score, "Plugin scored node for pod");
+                trace!(target: V10, pod, namespace, plugin, node, score, "{}", lines::PLUGIN_SCORED.message);
             }
         }
         for (node, score) in node_names().zip(findings.totals().iter().copied()) {
-            trace!(target: V10, pod, namespace, node, score, "Calculated node's final score for pod");
+            trace!(target: V10, pod, namespace, node, score, "{}", lines::FINAL_SCORE.message);
         }
     }
 }

@@ -25,7 +25,12 @@ use berth_serving::{
         debug, resources,
     },
 };
-use berth_telemetry::{audit::AuditLog, chain, clock, metrics::Metrics, notices::Sinks};
+use berth_telemetry::{
+    audit::AuditLog,
+    chain, clock,
+    metrics::Metrics,
+    notices::{PluginHistory, Sinks},
+};
 use berth_wasm_host::FaultSink;
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -46,6 +51,7 @@ use crate::{
     follower::Follower,
     front::{Door, Front},
     informers::Informers,
+    log_lines::LogLines,
     options::Options,
     page,
     placement_reason::PlacementReason,
@@ -121,7 +127,8 @@ impl Outside {
         let writer = Writer::new(client.clone()).with_rate(rate);
         let hostname = hostname();
         let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
-        let sinks = Sinks { metrics, audit, events: Arc::new(PluginEvents::new(recorder.clone())) };
+        let events = Arc::new(PluginEvents::new(recorder.clone()));
+        let sinks = Sinks { metrics, audit, events, history: PluginHistory::default() };
         Self { client, hostname, writer, recorder, sinks, objects: HostObjects::default() }
     }
 
@@ -260,6 +267,7 @@ impl Session {
             plugins: plugins.engine.clone(),
             reasons,
             decisions,
+            log_lines: LogLines::of(scheduling.gates.release()),
             score_lines: ScoreLines::default(),
             traces: traces.clone(),
             pause: Duration::ZERO,

@@ -66,7 +66,7 @@ impl Traces {
         info!(collector = %destination, samplingRatePerMillion = per_million, "tracing attempts");
         let observer = Arc::new(LossReport::new(metrics.clone(), destination.to_string()));
         let (spans, exporting) = berth_otlp::exporter(destination, resource(hostname), observer)
-            .context("setting up the connection to the collector of traces")?;
+            .context("setting up the connection to the trace collector")?;
         tasks.spawn("the exporter of traces", exporting);
         let random = uuid::Uuid::new_v4();
         let (_, seed) = random.as_u64_pair();

@@ -373,7 +373,7 @@ impl Watching {
     }
 }
 
-/// Whether both are one kind. The server may have told a name of one that the other lacks.
+/// Whether both are one kind. The API server may have added a name to one of them that the other lacks.
 fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
     let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
     one.api_version() == other.api_version() && (is_same(&one.kind, &other.kind) || is_same(&one.plural, &other.plural))
@@ -381,7 +381,13 @@ fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
 
 fn tell_missing(kind: &KindRef, plugins: &str, reason: &str) {
     let (fix, kind) = (watched_kinds::advice_on_missing(kind), watched_kinds::shown(kind));
-    warn!(kind, plugins, reason, fix, "the server does not serve a kind that plugins read; they see no objects of it");
+    warn!(
+        kind,
+        plugins,
+        reason,
+        fix,
+        "the API server does not serve a kind that plugins read; the plugins see no objects of this kind"
+    );
 }
 
 fn object_kind(kind: &KindRef) -> ObjectKind {

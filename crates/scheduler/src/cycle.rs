@@ -19,6 +19,7 @@ use crate::{
     context::{Context, EndingCycle, NextPod, PodEvent, PodPlugins, SYNC},
     failure::{AttemptFailure, FailureCause, Nomination},
     metrics::{BatchMetrics, Observation},
+    occurrence::Occurrence,
     settings::Settings,
 };
 
@@ -67,6 +68,7 @@ impl Cycle {
         context: &mut Context,
     ) {
         let (pod, attempt) = (Arc::clone(&record.pod), record.attempts);
+        context.note(4, |context| Occurrence::PodPopped(context.pod_name(&pod)));
         if !is_to_be_tried(&pod, context) {
             return context.queue_mut().done(&pod.uid);
         }
@@ -74,6 +76,7 @@ impl Cycle {
             self.tell_of_group(&pod, context);
         }
         self.n_cycles += 1;
+        context.note_attempt(&pod, self.n_cycles);
         let cycle = CycleId(self.n_cycles);
         let start = context.begin_search();
         let started = start.at;
@@ -264,6 +267,7 @@ impl FailedSearch<'_> {
                     Some(Some(node)) => Nomination::Set(context.table().name(node)),
                 };
                 requests = follow_post_filter(&record.pod, cycle, run.effects.clone(), bindings, context);
+                note_post_filter(&record.pod, run.status.as_ref(), nomination, &requests, context);
                 AttemptFailure { cause: FailureCause::Rejected(Cow::Borrowed(diagnosis)), nomination }
             }
         };
@@ -304,6 +308,7 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
         return false;
     }
     if pod.terminating {
+        context.note(3, |context| Occurrence::DeletingPodSkipped(context.pod_name(pod)));
         let note = format!("skip schedule deleting pod: {}", context.full_name(pod));
         context.pod_event(pod, PodEvent::FAILED_SCHEDULING, note);
         return false;
@@ -335,6 +340,28 @@ fn waits_for(Refusal { plugin, status }: Refusal, context: &Context) -> AttemptF
     diagnosis.blame(plugin, status.code);
     diagnosis.pre_filter = Some(status);
     AttemptFailure { cause: FailureCause::Rejected(Cow::Owned(diagnosis)), nomination: Nomination::Clear }
+}
+
+/// Notes the node on which pods are evicted, and the status of the PostFilter plugins, if any was asked.
+fn note_post_filter(
+    pod: &Pod,
+    status: Option<&Status>,
+    nomination: Nomination,
+    requests: &[PodRequest],
+    context: &mut Context,
+) {
+    let evicts = requests.iter().any(|request| matches!(request.request, Request::AwaitedEffects(_)));
+    if let Nomination::Set(node) = nomination
+        && evicts
+    {
+        context.note(2, |context| Occurrence::PreemptionTarget {
+            pod: context.pod_name(pod),
+            node: context.shared_text(node),
+        });
+    }
+    if let Some(status) = status {
+        context.note(5, |context| Occurrence::PostFilterRan { pod: context.pod_name(pod), status: status.message() });
+    }
 }
 
 /// Carries out the effects of PostFilter plugins on the scheduler, and returns requests for the others. If they evict

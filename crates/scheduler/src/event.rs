@@ -40,8 +40,8 @@ pub enum Event {
     },
     /// An object of another kind appeared or changed; it is kept for plugins.
     ObjectApplied {
-        /// The name under which plugins register for its events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
-        /// `<plural>.<version>.<group>`.
+        /// The name under which plugins register for events of the object: `PersistentVolumeClaim`,
+        /// `storage.k8s.io/CSINode`, `<plural>.<version>.<group>`.
         resource: String,
         /// The object.
         key: ObjectKey,

@@ -13,6 +13,7 @@ use crate::{
     bindings::{Bindings, Input},
     changes,
     context::Context,
+    occurrence::ObjectChange,
     pending_pods::PendingPod,
 };
 
@@ -102,7 +103,9 @@ impl EventHandlers {
         let conditions = api.status.conditions.iter().map(|it| (it.type_.clone(), it.status.clone())).collect();
         let old_conditions = self.node_conditions.insert(node.name, conditions);
         let conditions_differ = old_conditions.as_ref() != self.node_conditions.get(&node.name);
-        match context.cache_mut().set_node(node.clone()) {
+        let (name, old) = (node.name, context.cache_mut().set_node(node.clone()));
+        context.note_node_event(name, if old.is_none() { ObjectChange::Add } else { ObjectChange::Update });
+        match old {
             None => context.move_all(&changes::node_added(node)),
             Some(old) => {
                 for object_event in changes::node_updates(old, node, conditions_differ) {
@@ -120,6 +123,7 @@ impl EventHandlers {
         let node = context.cache().node(name).and_then(|node| node.row()).map(|(_, node)| node.clone());
         if let Some(node) = node {
             context.move_all(&changes::node_deleted(node));
+            context.note_node_event(name, ObjectChange::Delete);
         }
         context.cache_mut().remove_node(name);
     }
@@ -187,6 +191,7 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
     let now = context.now();
     let labels = context.queue().pod_event_labels();
     context.also_handling(if old.is_none() { &labels.added } else { &labels.updated });
+    context.note_pod_event(pod, if old.is_none() { ObjectChange::Add } else { ObjectChange::Update }, false);
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
     };
@@ -207,12 +212,14 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     };
     match added {
         Added::Updated { old } => {
+            context.note_pod_event(pod, ObjectChange::Update, true);
             for object_event in changes::pod_updates(&old, pod, context.queue().pod_event_labels()) {
                 context.also_handling(&object_event.label);
                 context.move_all(&object_event);
             }
         }
         Added::New | Added::Confirmed { .. } => {
+            context.note_pod_event(pod, ObjectChange::Add, true);
             bindings.send(&pod.uid, Input::SeenOnNode(pod.node_name), context);
             context.move_all(&changes::pod_added(pod));
         }
@@ -220,6 +227,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     if context.no_longer_pending(&pod.uid).is_some() {
         // In kube-scheduler, such a pod moves from the handlers of one informer to the handlers of another.
         context.also_handling(&context.queue().pod_event_labels().deleted);
+        context.note_pod_event(pod, ObjectChange::Delete, false);
     }
 }
 
@@ -227,12 +235,15 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
 fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue().nominator().node_of(&uid).is_some();
     let pending = context.forget_pod(&uid);
-    if pending.is_some() {
+    if let Some(pending) = &pending {
         context.also_handling(&context.queue().pod_event_labels().deleted);
+        context.note_pod_event(&pending.pod, ObjectChange::Delete, false);
     }
+    let on_node = context.cache().pod(&uid).map(|cached| Arc::clone(cached.pod()));
     if bindings.contains(&uid) {
         bindings.send(&uid, Input::Deleted, context);
-    } else if context.cache().pod(&uid).is_some() {
+    } else if let Some(pod) = on_node {
+        context.note_pod_event(&pod, ObjectChange::Delete, true);
         context.leave_node(&uid);
     } else if let Some(pending) = pending.filter(|_| was_nominated) {
         nomination_ended(&pending.pod, context);

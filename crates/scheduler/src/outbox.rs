@@ -10,6 +10,7 @@ use crate::{
     action::{Action, Level, Notice},
     effect_bytes::{EffectBytes, HeldBytes},
     metrics::{AttemptResult, ByProfile, Observation},
+    occurrence::Occurrences,
 };
 
 /// The results of every machine of the scheduler.
@@ -22,6 +23,8 @@ pub(crate) struct Outbox {
     /// The attempts that ended after a decision without a binding, and why.
     not_bound: Vec<NotBoundAttempt>,
     records_decisions: bool,
+    /// The occurrences for the log.
+    occurrences: Occurrences,
     attempts: ByProfile<AttemptResult>,
     /// The labels of the event that is being handled, once they are known.
     labels: Vec<Arc<str>>,
@@ -163,6 +166,14 @@ impl Outbox {
         if self.decisions.len() < MAX_KEPT {
             self.decisions.push(record);
         }
+    }
+
+    pub(crate) fn occurrences(&self) -> &Occurrences {
+        &self.occurrences
+    }
+
+    pub(crate) fn occurrences_mut(&mut self) -> &mut Occurrences {
+        &mut self.occurrences
     }
 
     pub(crate) fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {

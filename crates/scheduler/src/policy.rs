@@ -6,10 +6,11 @@ use berth_cache::Cache;
 use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Hook, Manifest, Plugin, PluginIdx, Point, Status};
 use berth_lifecycle::Isolation;
 use berth_model::{OwnerId, Pod, Sym, Time};
-use berth_queue::{EventObjects, Gate, ObjectEvent, Policy, matches};
+use berth_queue::{EventObjects, Gate, Movement, ObjectEvent, Policy, matches};
 
 use crate::{
     metrics::Observation,
+    occurrence::Occurrence,
     outbox::Outbox,
     preemptions::Preemptions,
     profiles::{Profiles, rejects},
@@ -203,6 +204,13 @@ impl Policy for QueuePolicy<'_> {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| can_say) else { return false };
         let plugin = profile.find(plugin).and_then(|plugin| profile.get(plugin));
         plugin.is_some_and(|plugin| plugin.hook(Hook::Reuse).is_some())
+    }
+
+    fn moved(&mut self, movement: Movement<'_>) {
+        let occurrences = self.outbox.occurrences_mut();
+        if occurrences.wants(Occurrence::movement_verbosity(movement.reason.cause)) {
+            occurrences.add_movement(movement, &self.cache.table().symbols);
+        }
     }
 
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool {

@@ -20,6 +20,7 @@ use crate::{
     event_handlers::{self, EventHandlers},
     host_objects::HostObjects,
     metrics::{Metrics, Observation},
+    occurrence::Occurrence,
     outbox::NotBoundAttempt,
     preparation::SwapRequest,
     settings::Settings,
@@ -297,6 +298,18 @@ impl Scheduler {
     /// one.
     pub fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
         self.context.drain_not_bound()
+    }
+
+    /// Records the occurrences that kube-scheduler's log has up to this verbosity, from now on; 0 records none. If there
+    /// are any, the caller must take them with [`Self::drain_occurrences`] after each [`Self::handle`] and
+    /// [`Self::run`].
+    pub fn record_occurrences(&mut self, verbosity: u8) {
+        self.context.record_occurrences(verbosity);
+    }
+
+    /// The occurrences since the last call, in order.
+    pub fn drain_occurrences(&mut self) -> Drain<'_, Occurrence> {
+        self.context.drain_occurrences()
     }
 
     /// The time that the plugins of each profile took, and the number of questions to them, since the last call.

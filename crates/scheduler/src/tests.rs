@@ -12,6 +12,7 @@ mod kit;
 mod memory;
 mod model;
 mod not_bound;
+mod occurrences;
 mod permit;
 mod placing;
 mod pre_bind;

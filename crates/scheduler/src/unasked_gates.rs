@@ -36,7 +36,7 @@ pub(crate) struct UnaskedGates {
     to_retry: BTreeSet<PodUid>,
     retry_at: Option<Time>,
     /// The pods for which a profile's plugin had no time, in the order in which the plugin must be asked about them.
-    /// Their gate is closed, and no event opens it.
+    /// The pods stay gated, and no event makes the scheduler ask again.
     without_time: BTreeMap<ProfilePlugin, VecDeque<PodUid>>,
 }
 

@@ -104,7 +104,7 @@ where
     let connection = builder.serve_connection(TokioIo::new(stream), answering(routes, &activity));
     let ended = tokio::select! {
         ended = connection => ended,
-        () = activity.stalled() => return debug!("a client did not take an answer in time"),
+        () = activity.stalled() => return debug!("a client did not read its answer in time"),
     };
     if let Err(error) = ended {
         debug!(%error, "a connection broke off");
@@ -127,7 +127,7 @@ where
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answering(routes, &activity)));
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = activity.stalled() => return debug!("a client did not take an answer in time"),
+        () = activity.stalled() => return debug!("a client did not read its answer in time"),
         () = activity.idle_for(HEADER_TIMEOUT) => {
             connection.as_mut().graceful_shutdown();
             // Answers may still be on their way to the client, which may or may not receive them.

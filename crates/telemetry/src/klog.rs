@@ -1,11 +1,12 @@
 //! Log lines in the form of Kubernetes' components: klog's text, or component-base's JSON.
 //!
-//! klog has verbosities instead of levels. Lines that kube-scheduler also writes have its words, keys and verbosity;
-//! their targets are [`V2`], [`V3`] and [`V10`]. For all other lines, the level determines the verbosity: 0 for INFO
+//! klog has verbosities instead of levels. Lines that kube-scheduler also writes have its words, keys and verbosity
+//! ([`lines`]); their targets are [`V2`], [`V3`], [`V4`], [`V5`] and [`V10`]. For all other lines, the level determines the verbosity: 0 for INFO
 //! and above, 4 for DEBUG, and 6 for TRACE. Libraries, which include requests to the API server, have 8 and 10.
 
 mod format;
 mod levels;
+pub mod lines;
 
 use std::io;
 
@@ -23,6 +24,10 @@ use berth_config::Usage;
 pub const V2: &str = "berth::v2";
 /// The target of lines that are written at verbosity 3 and above.
 pub const V3: &str = "berth::v3";
+/// The target of lines that are written at verbosity 4 and above.
+pub const V4: &str = "berth::v4";
+/// The target of lines that are written at verbosity 5 and above.
+pub const V5: &str = "berth::v5";
 /// The target of lines that are written at verbosity 10 and above.
 pub const V10: &str = SCORES;
 

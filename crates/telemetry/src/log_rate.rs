@@ -2,9 +2,10 @@
 //!
 //! Lines are similar if they come from one place in the code and name the same plugin. A place may write [`BURST`]
 //! lines at once, and then [`PER_SECOND`]. Further lines are counted, and every [`SUMMARY_EVERY`] one line reports
-//! them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Some lines have no limit here
-//! ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of plugins, which `logLinesPerSecond`
-//! limits.
+//! them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Lines of kube-scheduler up to
+//! verbosity 5 have that limit, too. kube-scheduler does not limit them, but clients that create pods cause them. Some
+//! lines have no limit here ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of plugins, which
+//! `logLinesPerSecond` limits.
 
 use std::{
     cell::RefCell,

@@ -28,7 +28,7 @@ pub use self::{
     allowed_labels::{AllowedLabels, InvalidKey},
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     informers::InformerMetrics,
-    scheduler::{Distribution, Figures, SchedulerMetrics, Timing},
+    scheduler::{Distribution, Figures, PluginTimings, SchedulerMetrics, Timing},
     traces::{LostSpans, TraceMetrics},
 };
 use self::{
@@ -167,7 +167,7 @@ impl Metrics {
             cycle_duration: add.histogram(
                 own,
                 "berth_scheduling_cycle_duration_seconds",
-                "Duration of a scheduling cycle, with delays by plugin swaps, in fine buckets.",
+                "Duration of a scheduling cycle, including delays by plugin swaps, in fine buckets.",
                 &[],
                 fine_buckets(),
             ),

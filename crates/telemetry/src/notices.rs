@@ -4,6 +4,7 @@
 //! [`Notice::row`] is the table. A [`Row`] names all four outputs. The match over the notices is complete, so a new
 //! notice without outputs does not compile.
 
+mod history;
 mod log_line;
 mod row;
 
@@ -13,7 +14,10 @@ use berth_framework::TimeReport;
 use berth_model::{BinaryId, Digest};
 use berth_scheduler::PodRef;
 
-pub use self::row::{EventReason, PluginEvent, Severity};
+pub use self::{
+    history::{MeasuredCalls, PastEvent, PluginHistory, PointLatency},
+    row::{EventReason, PluginEvent, Severity},
+};
 use self::{
     log_line::Fields,
     row::{Counted, Metric, Row},
@@ -162,11 +166,15 @@ pub struct Sinks {
     pub metrics: Arc<Metrics>,
     pub audit: AuditLog,
     pub events: Arc<dyn EventSink>,
+    pub history: PluginHistory,
 }
 
 impl Sinks {
     /// Sends a notice about this plugin to all outputs. An empty name stands for all plugins. It never waits.
     pub fn tell(&self, plugin: &str, by: By, notice: Notice) {
+        if let Notice::Swapped { binary, is_restart: false, .. } = &notice {
+            self.history.swapped(plugin, *binary, &self.metrics.scheduler.plugin_timings());
+        }
         self.tell_row(plugin, by, notice.row(plugin));
     }
 
@@ -181,6 +189,12 @@ impl Sinks {
     fn tell_row(&self, plugin: &str, by: By, row: Row) {
         let Row { log, metric, audit, event } = row;
         let counted = metric.map_or(Counted::Plainly, |metric| metric.count(&self.metrics, plugin));
+        if !plugin.is_empty()
+            && counted != Counted::Often
+            && let Some(text) = Row::past(plugin, log.as_ref(), event.as_ref())
+        {
+            self.history.add(plugin, text);
+        }
         match (log, counted) {
             (Some(line), Counted::Plainly) => line.write(plugin),
             (Some(line), Counted::Total(total)) => line.with_total(total).write(plugin),
@@ -220,7 +234,7 @@ impl Notice {
                 let (digest, to) = (digest.to_string(), digest_or_built_in(to));
                 let fields = Fields { digest: Some(digest.clone()), to: Some(to.clone()), ..Fields::reason(&reason) };
                 Row {
-                    log: Row::error(fields, "rolled back to the version before"),
+                    log: Row::error(fields, "rolled back to the previous version"),
                     metric: Some(Metric::Swap("rolled_back")),
                     audit: Some(AuditEvent::RolledBack { digest, to, reason }),
                     event: Row::event(EventReason::PluginRolledBack, note).of(plugin),

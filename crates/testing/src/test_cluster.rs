@@ -78,8 +78,8 @@ impl TestCluster {
         self.cache.add_pod(pod).map(drop)
     }
 
-    /// Places a pod in the form that plugins see on a node. It replaces the pod of the same uid. A pod without a uid
-    /// gets one. Returns its uid.
+    /// Places an interned pod on a node, and removes an earlier pod of the same uid. A pod without a uid gets one.
+    /// Returns the uid of the pod.
     pub fn place(&mut self, node: NodeIdx, mut pod: Pod) -> PodUid {
         if pod.uid.is_empty() {
             self.n_anonymous += 1;

@@ -1,7 +1,7 @@
 //! The priorities of threads for the processor. The scheduling thread runs promptly. Threads that compile components or
 //! fill instances run when there is time.
 //!
-//! On a machine with few processors, scheduling cycles take many times as long beside a compiler of the same priority.
+//! On a machine with few processors, scheduling cycles take many times as long next to a compiler of the same priority.
 //! Only Linux has priorities for single threads. On other systems, they would apply to the whole process.
 
 use std::{cell::Cell, io, thread};

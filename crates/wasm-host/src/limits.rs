@@ -73,21 +73,22 @@ impl Default for Limits {
     }
 }
 
-/// The time that all portions of a delta have together. A portion has what the portions before it left.
+/// The time limit of all portions of a delta together. A portion has the time that the portions before it left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeltaTime {
     pub(crate) whole: Duration,
-    /// The setting that limits it.
+    /// The setting with this time limit.
     pub(crate) setting: &'static str,
 }
 
 impl Limits {
-    /// The time limit, on the calling thread, of the calls that happen once for an instance.
+    /// The time limit of a call that happens once for an instance. The limit depends on the calling thread.
     pub(crate) fn once_an_instance(&self) -> Duration {
         self.whole_delta().whole
     }
 
-    /// The time limit, on the calling thread, of all portions of a full delta together. It happens once for an instance.
+    /// The time limit of all portions of a full delta together. The limit depends on the calling thread. An instance
+    /// gets one full delta.
     pub(crate) fn whole_delta(&self) -> DeltaTime {
         if berth_threads::is_scheduling() && self.scheduling_thread_timeout < self.lifecycle_timeout {
             DeltaTime { whole: self.scheduling_thread_timeout, setting: "schedulingThreadMilliseconds" }

@@ -507,9 +507,10 @@ impl Hosted for ComponentPlugin {
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
             None if self.kept.is_empty() || self.pass_over() => Ok(()),
-            None => {
-                Err(Status::error(format!("{} is being told about added and removed pods", self.component.title())))
-            }
+            None => Err(Status::error(format!(
+                "{} has not received all added and removed pods yet",
+                self.component.title()
+            ))),
         }
     }
 

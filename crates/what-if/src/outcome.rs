@@ -45,7 +45,7 @@ pub struct Choice {
     pub nodes: usize,
     /// The number of nodes that passed every filter, among those that were examined.
     pub feasible: usize,
-    /// The weighted sum of the node's scores; absent if it was the only one.
+    /// The weighted sum of the node's scores; absent if only one node passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
     /// The best sum among the other nodes.

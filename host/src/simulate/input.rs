@@ -63,7 +63,7 @@ pub(crate) struct Input {
     /// Context of the kubeconfig file
     #[arg(long, value_name = "NAME", requires = "from_cluster")]
     context: Option<String>,
-    /// Leave out objects that cannot be read, and say so
+    /// Leave out objects that cannot be read, and report them
     #[arg(long)]
     skip_broken: bool,
 }

@@ -79,14 +79,14 @@ fn write_utilization(out: &mut impl Write, report: &Report) -> Result<()> {
     if let Some(fragmentation) = &after.fragmentation {
         writeln!(
             out,
-            "\nOf the {} pods of the mean request ({} cpu, {} memory) that would fit into what is free in sum, {} fit on the nodes: \
-             {} % is fragmented (before: {} %)",
+            "\nFragmentation: {} % (before: {} %). The free CPU and memory of all nodes would hold {} pods with the mean request \
+             ({} cpu, {} memory), but only {} of these pods fit on the nodes",
+            fragmentation.percent,
+            before.fragmentation.as_ref().map_or(0.0, |before| before.percent),
             fragmentation.fit_in_sum,
             fragmentation.cpu,
             fragmentation.memory,
-            fragmentation.fit_on_nodes,
-            fragmentation.percent,
-            before.fragmentation.as_ref().map_or(0.0, |before| before.percent)
+            fragmentation.fit_on_nodes
         )?;
     }
     writeln!(out, "{}", empty_nodes(before, after))?;

@@ -96,23 +96,28 @@ impl Cluster {
     /// Starts a single scheduler without leader election, and waits until it has seen all pods and nodes. The scheduler
     /// serves `default-scheduler` unless a configuration is given.
     pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {
+        self.scheduler_with(arguments, &[]).await
+    }
+
+    /// Does the same with additional variables.
+    pub(crate) async fn scheduler_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
-        self.run(&[&["--leader-elect=false"], named, arguments].concat()).await
+        self.start_scheduler("run", &[&["--leader-elect=false"], named, arguments].concat(), variables).await
     }
 
     /// Starts `berth run` and waits until it has seen all pods and nodes.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Scheduler {
-        self.start_scheduler("run", arguments).await
+        self.start_scheduler("run", arguments, &[]).await
     }
 
     /// Starts `berth kube-scheduler`, which has flags of kube-scheduler that `berth run` does not have, and waits until
     /// it has seen all pods and nodes.
     pub(crate) async fn kube_scheduler(&self, arguments: &[&str]) -> Scheduler {
-        self.start_scheduler("kube-scheduler", &[&["--secure-port", "0"], arguments].concat()).await
+        self.start_scheduler("kube-scheduler", &[&["--secure-port", "0"], arguments].concat(), &[]).await
     }
 
-    async fn start_scheduler(&self, command: &str, arguments: &[&str]) -> Scheduler {
+    async fn start_scheduler(&self, command: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let kubeconfig = self.kubeconfig().display().to_string();
         let number = self.n_schedulers.fetch_add(1, Ordering::Relaxed);
         let socket = self.dir.path().join(format!("admin-{number}.sock"));
@@ -120,7 +125,7 @@ impl Cluster {
         let fixed =
             [command, "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
         let began = Instant::now();
-        let mut process = Process::berth(fixed.iter().chain(arguments));
+        let mut process = Process::berth_with(fixed.iter().chain(arguments), variables);
         let line = process.line("serving /metrics").await;
         let address = line.split_once("address=").expect("the address").1;
         // klog writes the value in quotes.

@@ -1,4 +1,4 @@
-//! A collector of traces for tests: it takes spans over HTTP and gRPC, refuses them, or never answers.
+//! A trace collector for tests: it accepts spans over HTTP and gRPC, refuses spans, or never answers.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,7 +14,16 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use prost::Message as _;
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
 
 use crate::process::DEADLINE;
 
@@ -52,8 +61,27 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (sender, received) = watch::channel(Received::default());
-        let serving = tokio::spawn(serve(listener, manner, Arc::new(sender)));
+        let serving = tokio::spawn(serve(listener, None, manner, Arc::new(sender)));
         Self { address, received, serving }
+    }
+
+    /// A collector over TLS that takes everything. Returns it with its certificate for `localhost`, as PEM.
+    pub(crate) async fn start_tls() -> (Self, String) {
+        let key = KeyPair::generate().expect("a key");
+        let parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+        let certificate = parameters.self_signed(&key).expect("a certificate");
+        let private = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_no_client_auth();
+        let mut config = config.with_single_cert(vec![certificate.der().clone()], private).expect("a certificate");
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (sender, received) = watch::channel(Received::default());
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let serving = tokio::spawn(serve(listener, Some(acceptor), Manner::Takes, Arc::new(sender)));
+        (Self { address, received, serving }, certificate.pem())
     }
 
     /// What was received so far.
@@ -80,15 +108,33 @@ impl Drop for Collector {
     }
 }
 
-async fn serve(listener: TcpListener, manner: Manner, received: Arc<watch::Sender<Received>>) {
+async fn serve(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    manner: Manner,
+    received: Arc<watch::Sender<Received>>,
+) {
     while let Ok((stream, _)) = listener.accept().await {
         let received = Arc::clone(&received);
-        let answer = service_fn(move |request| answer(request, manner, Arc::clone(&received)));
-        tokio::spawn(async move {
-            // The scheduler closes the connection when it ends.
-            let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
-        });
+        match &acceptor {
+            None => drop(tokio::spawn(serve_connection(stream, manner, received))),
+            // A client that does not trust the certificate gives up.
+            Some(acceptor) => {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    tokio::spawn(serve_connection(stream, manner, received));
+                }
+            }
+        }
     }
+}
+
+async fn serve_connection<S>(stream: S, manner: Manner, received: Arc<watch::Sender<Received>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(move |request| answer(request, manner, Arc::clone(&received)));
+    // The scheduler closes the connection when it ends.
+    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
 }
 
 async fn answer(

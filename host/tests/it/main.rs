@@ -34,6 +34,7 @@ mod https;
 mod journey;
 mod kubectl;
 mod leader_election;
+mod log_lines;
 mod metrics;
 mod page;
 mod plugin_life;

@@ -438,12 +438,19 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     let line = list.lines().find(|line| line.contains("ByPriority")).expect("a line");
     assert!(line.contains("probation") && says_about(line, until) && line.contains(&digest(2)[..12]), "{line}");
     bench.create("trapping", Behavior::Trap).await;
-    bench.scheduler.process.line("rolled back to the version before").await;
+    bench.scheduler.process.line("rolled back to the previous version").await;
     bench.delete("trapping").await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!(entry["refusedDigest"], digest(2));
     let reason = "1 faults on probation; the last was: trapped in filter: a test trap";
     assert_eq!(entry["lastReason"], reason);
+    let past: Vec<&str> =
+        entry["history"].as_array().into_iter().flatten().filter_map(|past| past["text"].as_str()).collect();
+    let place = |what: &str| past.iter().position(|text| text.contains(what)).expect(what);
+    let (first, second) = (digest(1)[..12].to_owned() + " (version", digest(2)[..12].to_owned() + " (version");
+    assert!(place(&first) < place("a test trap") && place("a test trap") < place(&second), "newest first: {past:#?}");
+    let described = bench.berth(&["describe", "ByPriority"]).await.out;
+    assert!(described.contains("HISTORY") && described.contains("a test trap"), "{described}");
     let swaps = "berth_plugin_swaps_total{plugin=\"ByPriority\",result=\"rolled_back\"} 1";
     bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
     bench.create("next", Behavior::Normal).await;
@@ -486,7 +493,7 @@ async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     bench.cluster.node_of("sturdy").await;
 
     bench.create("fragile", Behavior::Normal).await;
-    bench.scheduler.process.line("rolled back to the version before").await;
+    bench.scheduler.process.line("rolled back to the previous version").await;
     bench.delete("fragile").await;
     bench.scheduler.until("/metrics", serves(1)).await;
     let entry = bench.plugin("BreaksDown", "serves again", |plugin| plugin["digest"] == digest(1)).await;

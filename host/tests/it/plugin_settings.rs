@@ -164,7 +164,9 @@ async fn events_tell_what_happens_to_plugins() {
     let strict = PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1");
     let bench = Bench::start(&strict.replace("faults: 0", "faults: 9")).await;
     place(&bench.file(), b"not a component");
-    let event = bench.event("PluginRefused", "is not a WebAssembly file; nothing serves, and its pods wait").await;
+    let event = bench
+        .event("PluginRefused", "is not a WebAssembly file; no binary serves, and the pods of its profiles wait")
+        .await;
     let regarding = event.regarding.expect("about something");
     assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("Namespace"), Some("kube-system")));
     assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("ByPriority"));
@@ -192,7 +194,7 @@ async fn events_tell_what_happens_to_plugins() {
     place(&bench.file(), b"\0asm\x01\0\0\0");
     bench.event("PluginRefused", &format!("`wasm-tools component new`{serves}")).await;
     bench.ask(&["disable", "ByPriority"]).await;
-    bench.event("PluginDisabled", "by an operator; nothing serves, and pods are scheduled without it").await;
+    bench.event("PluginDisabled", "by an operator; no binary serves, and pods are scheduled without the plugin").await;
     bench.event("PluginWithdrawn", ": plugin \"ByPriority\" is disabled by an operator").await;
 }
 

@@ -36,6 +36,10 @@ impl Bench {
     }
 
     async fn start_on(cluster: Cluster, endpoint: &str, per_million: u32) -> Self {
+        Self::start_with(cluster, endpoint, per_million, &[]).await
+    }
+
+    async fn start_with(cluster: Cluster, endpoint: &str, per_million: u32, variables: &[(&str, &str)]) -> Self {
         let plugins = cluster.dir.path().join("plugins");
         std::fs::create_dir(&plugins).expect("a folder");
         for component in berth_components::COMPONENTS.iter().filter(|component| COMPONENTS.contains(&component.name)) {
@@ -49,7 +53,7 @@ impl Bench {
         std::fs::write(&file, tracing).expect("a file");
         let [file, plugins] = [file, plugins].map(|path| path.display().to_string());
         let arguments = ["--log", "info,berth::v2=debug", "--tracing-config-file", &file, "--plugins-dir", &plugins];
-        let scheduler = cluster.scheduler(&arguments).await;
+        let scheduler = cluster.scheduler_with(&arguments, variables).await;
         // The components take over after the start.
         for name in COMPONENTS {
             let serves = |text: &str| text.lines().any(|line| is_component(line, name));
@@ -303,7 +307,7 @@ async fn a_collector_that_takes_nothing_costs_nothing_and_is_counted() {
         bench.metric("berth_trace_spans_lost_total{reason=\"not_taken\"}", |spans| spans > 10).await;
         bench.metric("berth_trace_spans_exported_total", |spans| spans == 0).await;
         let mut bench = bench;
-        bench.scheduler.process.line("the collector of traces does not take spans; they are lost").await;
+        bench.scheduler.process.line("the trace collector does not accept spans; the spans are lost").await;
     }
 }
 
@@ -340,5 +344,33 @@ async fn a_share_of_the_attempts_is_traced_and_a_rate_of_0_sends_nothing() {
         assert!(expected.contains(&traces.len()), "{} traces at {per_million}", traces.len());
         assert_eq!(received.n_requests == 0, per_million == 0);
         assert_eq!(attempts(&received, "scheduled").len(), traces.len(), "the end of each traced attempt is there");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spans_go_over_tls_to_a_collector_with_a_trusted_certificate() {
+    for protocol in ["http/protobuf", "grpc"] {
+        let (collector, certificate) = Collector::start_tls().await;
+        let endpoint = format!("https://localhost:{}", collector.address.port());
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+        let file = cluster.dir.path().join("collector.crt");
+        std::fs::write(&file, certificate).expect("a file");
+        let file = file.display().to_string();
+        let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol), ("SSL_CERT_FILE", &*file)];
+        let bench = Bench::start_with(cluster, &endpoint, 1_000_000, &variables).await;
+        bench.cluster.create(&pod("a", "100m", "64Mi")).await;
+        collector.until("a trace", |received| !attempts(received, "scheduled").is_empty()).await;
+        let is_grpc = protocol == "grpc";
+        assert_eq!(collector.now().headers["content-type"] == "application/grpc", is_grpc);
+        drop(bench);
+
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+        let n_requests = collector.now().n_requests;
+        let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
+        let mut bench = Bench::start_with(cluster, &endpoint, 1_000_000, &variables).await;
+        bench.cluster.create(&pod("a", "100m", "64Mi")).await;
+        let line = bench.scheduler.process.line("the collector of traces does not take spans; they are lost").await;
+        assert!(line.contains("invalid peer certificate"), "{line}");
+        assert_eq!(collector.now().n_requests, n_requests, "{protocol}: nothing goes to an unknown collector");
     }
 }

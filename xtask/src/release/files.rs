@@ -26,7 +26,7 @@ impl Release {
         let mut text = format!(
             "apiVersion: krew.googlecontainertools.github.com/v1alpha2\nkind: Plugin\nmetadata: {{name: berth}}\nspec:\n  \
              version: v{}\n  shortDescription: Ask the Berth scheduler why pods are where they are\n  description: |\n    \
-             Explains where pods of a running Berth scheduler are and why they wait, shows and steers its plugins,\n    \
+             Explains where pods of a running Berth scheduler are and why they wait, shows and controls its plugins,\n    \
              and simulates what another configuration would change.\n  platforms:\n",
             self.version
         );

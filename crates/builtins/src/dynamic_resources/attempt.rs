@@ -43,7 +43,7 @@ pub(super) struct AllocationAttempt {
 #[derive(Debug)]
 pub(super) struct ClaimOfPod {
     pub(super) claim: Arc<ResourceClaim>,
-    /// The node selector of its allocation.
+    /// The node selector of the claim's allocation.
     matcher: Option<NodeMatcher>,
 }
 

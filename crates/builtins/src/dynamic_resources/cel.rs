@@ -36,14 +36,14 @@ use self::{
 use super::objects::Device;
 
 /// The maximum size of compiled expressions with their regular expressions, in bytes. The largest expression takes
-/// about half a megabyte beside its regular expressions, and a usual one some kilobytes. kube-scheduler keeps ten
+/// about half a megabyte without its regular expressions, and a usual one some kilobytes. kube-scheduler keeps ten
 /// (`celCache` in `pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go`).
 const MAX_PROGRAM_BYTES: usize = 32 << 20;
 /// The maximum size of results, in bytes. It is enough for a hundred thousand, far more than a cluster needs.
 const MAX_RESULT_BYTES: usize = 16 << 20;
 /// The maximum size of the texts of selections, in bytes. A claim has at most some megabytes.
 const MAX_SELECTION_BYTES: usize = 8 << 20;
-/// The size of an entry beside its text. Hash tables are half empty at worst.
+/// The size of an entry without its text. Hash tables are half empty at worst.
 const OVERHEAD_OF_ENTRY: usize = 128;
 /// The milliseconds after which entries are freed that were not used in the meantime.
 const TIME_TO_FREE: u64 = 5 * 60 * 1_000;

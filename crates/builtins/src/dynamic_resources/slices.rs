@@ -29,7 +29,7 @@ pub(super) struct NodeView<'a> {
 /// The nodes that can use a slice or a device.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Placement {
-    /// No field is set, so no node can use it.
+    /// No field is set, so no node can use the slice or device.
     #[default]
     Nowhere,
     Everywhere,

@@ -14,7 +14,7 @@ pub(super) struct AttachedVolumes {
     n_attached: FxHashMap<Driver, Vec<i64>>,
 }
 
-/// The holders of a volume on a node: the numbers of volumes of pods and of attachments that need it.
+/// The holders of a volume on a node: the number of uses by pods, and the number of `VolumeAttachment`s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holders {
     pods: i64,

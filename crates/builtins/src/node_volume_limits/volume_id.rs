@@ -15,7 +15,7 @@ use crate::storage::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
     pub(super) name: Arc<str>,
-    /// The in-tree plugin, for volumes that are kept separately.
+    /// The in-tree plugin that the driver replaced, if the volumes of this plugin are kept separately.
     pub(super) migrated: Option<&'static str>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct CountedClaim {
     pub(super) volume_name: Box<str>,
     /// The class; empty if the claim names none.
     pub(super) class: Box<str>,
-    /// The uid of its controller.
+    /// The uid of the claim's controller.
     pub(super) owner: Option<Box<str>>,
 }
 

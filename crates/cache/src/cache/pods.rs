@@ -101,15 +101,15 @@ pub enum Inconsistency {
     /// A pod that the cache already holds cannot be assumed.
     #[error("pod {uid}({name}) is in the cache, so can't be assumed")]
     AlreadyPresent {
-        /// Its uid.
+        /// The uid of the pod.
         uid: PodUid,
-        /// Its name.
+        /// The name of the pod.
         name: Arc<str>,
     },
     /// The API server has shown the pod since it was assumed.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
     NotAssumed {
-        /// Its uid.
+        /// The uid of the pod.
         uid: PodUid,
     },
     /// The pod has no uid. Every pod of the API server has one.

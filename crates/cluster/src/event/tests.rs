@@ -27,7 +27,7 @@ fn scheduled(pod: &str) -> NewEvent {
 }
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
-/// More events than may be in flight beside the queue.
+/// More events than may be in flight in addition to the queue.
 const MAX_IN_FLIGHT_AND_MORE: usize = 2000;
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -364,7 +364,9 @@ impl Session {
     async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, WatchError> {
         loop {
             let frame = match self.unless_relisting(lines.next(LIST_IDLE_TIMEOUT)).await? {
-                Err(ReadError::Idle(_)) => return Err(WatchError::NotStreamed("the list does not end".into())),
+                Err(ReadError::Idle(_)) => {
+                    return Err(WatchError::NotStreamed("the streamed list did not end in time".into()));
+                }
                 frame => frame?,
             };
             match frame {

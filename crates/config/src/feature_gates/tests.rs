@@ -64,7 +64,7 @@ fn gates_page() -> String {
          `crates/config/src/feature_gates.rs`. A test fails when the page differs.\n\n\
          ## Gates that can be switched\n\n\
          A dash says that the release does not have the gate, and refuses it.\n\n\
-         | gate | 1.36 | 1.37 | what is so while it is on |\n\
+         | gate | 1.36 | 1.37 | effect while it is on |\n\
          |---|---|---|---|\n",
     );
     for (name, explanation) in switchable() {
@@ -73,7 +73,7 @@ fn gates_page() -> String {
     page += &format!(
         "\n\
          With `--min-compatibility-version=1.37` these gates are on in 1.37: {}.\n\n\
-         ## Gates that are not built\n\n\
+         ## Gates that are not implemented\n\n\
          Berth does not implement the other value of these gates of the scheduler. It accepts the default value, and refuses any other value.\n\n\
          | gate | 1.36 | 1.37 | reason |\n\
          |---|---|---|---|\n",
@@ -105,7 +105,7 @@ fn releases_page() -> String {
          --kubernetes-version=1.37` is an API server of 1.37. If Berth is called as kube-scheduler, it takes `--min-compatibility-version` too: see [feature\n\
          gates](feature-gates.md). The tables of this page are made from the code. A test fails when the page differs.\n\n\
          ## What 1.37 decides differently\n\n\
-         | change | 1.36 | 1.37 | what is so while it is on |\n\
+         | change | 1.36 | 1.37 | effect while it is on |\n\
          |---|---|---|---|\n",
     );
     let [old, new] = Release::ALL;
@@ -126,9 +126,9 @@ fn releases_page() -> String {
              kube-scheduler 1.37 corrects some mistakes of 1.36, such as lost events, panics, and counters of a metric that stay after a deletion. Berth has none of\n\
              these mistakes in either release, unless the mistake affects where pods are placed. If a binding fails for a moment, Berth sends it again within the call of\n\
              Bind; kube-scheduler does this from 1.37 on. Built-in plugins register for events of pods under the name `Pod` and distinguish the events themselves. Other plugins\n\
-             may register for `AssignedPod` alone or for `TargetPod` alone. kube-scheduler writes log lines about moves between queues (`-v 5`), which name entities\n\
-             instead of pods from 1.37 on. Berth does not write these lines. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release.\n\
-             `--compare-emulated-version 1.37` shows which pods the next release places elsewhere, and by which plugin.\n\n\
+             may register for `AssignedPod` alone or for `TargetPod` alone. [Log lines](log-messages.md) about moves in the queue (`-v=5`) name entities instead\n\
+             of pods from 1.37 on. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release. `--compare-emulated-version 1.37` shows which pods the\n\
+             next release places elsewhere, and by which plugin.\n\n\
              ## Another release\n\n\
              1. Add a variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names the other places to change: the version\n\
              that metrics and the sandbox report, and the names of metrics (`crates/telemetry/src/metrics/releases.rs`).\n\

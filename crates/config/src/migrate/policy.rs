@@ -80,7 +80,7 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
         args_of(&mut profile, "InterPodAffinity").insert("hardPodAffinityWeight".to_owned(), weight.clone());
     }
     if policy.contains_key("alwaysCheckAllPredicates") {
-        notes.push("alwaysCheckAllPredicates is gone: filters stop at the first that refuses a node".to_owned());
+        notes.push("alwaysCheckAllPredicates was removed: no filter runs after one that rejects a node".to_owned());
     }
     plugins.put(&mut profile);
     let mut configuration =

@@ -64,7 +64,7 @@ pub(super) fn advice_on_list(text: &str, error: &serde_saphyr::Error) -> Option<
             error.into_inner()
         })
     });
-    // It fails as the first reading did.
+    // The second reading fails in the same way as the first.
     drop(read);
     let field = field?;
     let name = field.rsplit('.').next()?;

@@ -10,7 +10,7 @@ use crate::symbols::Sym;
 pub struct LabelSelector {
     /// The requirements, sorted so that equal selectors compare equal.
     pub requirements: Vec<Requirement>,
-    /// The reason why the selector does not parse. It then matches nothing.
+    /// The reason why the selector does not parse. A selector with a reason matches nothing.
     pub error: Option<String>,
 }
 

@@ -148,7 +148,7 @@ impl EquivalenceClass {
         self.pod.is_equivalent(pod)
     }
 
-    /// Whether the pod belongs to this class if the nodes that pods name are not compared.
+    /// Whether the pod belongs to this class, apart from the nodes that the pod and the class name.
     #[must_use]
     pub fn contains_elsewhere(&self, pod: &Pod) -> bool {
         self.pod.is_equivalent_elsewhere(pod)

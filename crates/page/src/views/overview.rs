@@ -69,7 +69,7 @@ pub struct TimeShare {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverviewComplaint {
-    /// Whether it is a problem. Otherwise, it is only information.
+    /// Whether the line reports a problem. Otherwise it is only information.
     pub is_problem: bool,
     pub text: String,
     pub fix: String,

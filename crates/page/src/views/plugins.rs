@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_lifecycle::PluginState;
 use berth_plugin_host::{PluginReport, ServingBinary};
+use berth_telemetry::notices::{MeasuredCalls, PointLatency};
 use maud::{Markup, html};
 
 use super::{Parameters, text};
@@ -142,8 +143,16 @@ fn one(plugin: &PluginReport) -> Markup {
                     (row("On probation until", probation.to_string()))
                 }
             }
-            @if plugin.last_reason.is_none() && plugin.previous_digest.is_none() { (nothing("Nothing has happened to it since the start.")) }
+            @if plugin.history.is_empty() { (nothing("Nothing has happened to it since the start.")) }
+            @else {
+                p.note { "The newest entry is first. The history begins with the process, and old entries are dropped." }
+                div.scroll tabindex="0" role="group" aria-label="History" { table {
+                    thead { tr { th scope="col" { "Time" } th scope="col" { "What happened" } } }
+                    tbody { @for past in &plugin.history { tr { td { time datetime=(past.time) { (past.time) } } td { (past.text) } } } }
+                } }
+            }
         }
+        section { h2 { "Latency" } (latencies(&plugin.latencies)) }
         section { h2 { "What serves" } @for binary in &plugin.binaries { (serving(binary)) } @if plugin.binaries.is_empty() { (nothing("Nothing serves.")) } }
         section {
             h2 { "What it sees" }
@@ -158,9 +167,34 @@ fn one(plugin: &PluginReport) -> Markup {
             dl.facts {
                 (row("A call", format!("{} ms", thousands(plugin.limits.call_milliseconds))))
                 (row("PostFilter", format!("{} ms", thousands(plugin.limits.post_filter_milliseconds))))
-                (row("Of a second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
+                (row("Time per second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
                 (row("Memory", berth_explain::amount("memory", i64::try_from(plugin.limits.memory_bytes).unwrap_or(i64::MAX))))
             }
+        }
+    }
+}
+
+/// The mean time of a call at each extension point, beside the binary before.
+fn latencies(latencies: &[PointLatency]) -> Markup {
+    let mean = |calls: MeasuredCalls| match calls.calls {
+        0 => "–".to_owned(),
+        _ => format!("{:.1} µs", calls.mean_microseconds),
+    };
+    html! {
+        @if latencies.is_empty() { (nothing("No call was measured yet. Calls are measured in one attempt in ten.")) }
+        @else {
+            div.scroll tabindex="0" role="group" aria-label="Latency" { table {
+                thead { tr {
+                    th scope="col" { "Extension point" } th.number scope="col" { "Mean" } th.number scope="col" { "Measured calls" }
+                    th.number scope="col" { "Mean before the last swap" } th.number scope="col" { "Measured calls" }
+                } }
+                tbody { @for PointLatency { extension_point, current, previous } in latencies { tr {
+                    @let previous = previous.unwrap_or_default();
+                    th scope="row" { (extension_point) }
+                    td.number { (mean(*current)) } td.number { (thousands(current.calls)) }
+                    td.number { (mean(previous)) } td.number { (thousands(previous.calls)) }
+                } } }
+            } }
         }
     }
 }

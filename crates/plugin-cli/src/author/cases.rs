@@ -83,8 +83,8 @@ fn missing(granted: &Granted, manifest: &Manifest, error: &NotGranted) -> String
     let needs = Granted { reads, pod_json: manifest.needs.pod_json, ..Granted::default() };
     let field = granted.clone().with(&needs).grants().field();
     format!(
-        "reads {}, as its manifest says, and the field does not have that: write `{field}` here, and in the plugin's \
-         entry of --plugin-config",
+        "reads {}, as its manifest says, but `grants` does not allow these reads: write `{field}` here, and in the \
+         plugin's entry of --plugin-config",
         wanted.join(" and ")
     )
 }

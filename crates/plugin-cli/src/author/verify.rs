@@ -46,8 +46,8 @@ pub struct Verify {
     /// The plugin's arguments (`pluginConfig`) as JSON
     #[arg(long, value_name = "JSON")]
     args: Option<String>,
-    /// A file of cases: each check is made with the arguments, objects and pods of each case, within the file's limits
-    /// [default: *.cases.yaml and cases.yaml in the plugin's folder, unless --args is given]
+    /// A file of cases: repeat each check for every case, with the arguments, objects and pods of the case and the
+    /// limits in the file [default: *.cases.yaml and cases.yaml in the plugin's folder, unless --args is given]
     #[arg(long, value_name = "FILE", conflicts_with = "args")]
     cases: Vec<PathBuf>,
     /// Seed of the random clusters

@@ -20,7 +20,7 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
 /// The knowledge about a file.
 #[derive(Debug)]
 pub(super) enum Known {
-    /// The file holds this. It is loaded again when its content changes.
+    /// The file was loaded with this content. The file is loaded again when its content changes.
     Content { fingerprint: Fingerprint, content: Content },
     /// The load failed for a reason that may have gone by the time `due`. The file is loaded again at that time, or
     /// when its fingerprint differs.

@@ -35,7 +35,10 @@ impl PluginInventory {
         self.named_points = NamedPoints::of(settings);
         if !missing.is_empty() {
             let names: Vec<_> = missing.into_iter().collect();
-            warn!(plugins = names.join(", "), "enabled feature gates are not built; their rules do not apply");
+            warn!(
+                plugins = names.join(", "),
+                "Berth does not implement these plugins of kube-scheduler; their rules do not apply"
+            );
         }
         Ok(profiles)
     }

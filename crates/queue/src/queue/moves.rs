@@ -5,9 +5,10 @@ use std::sync::{Arc, LazyLock};
 use berth_framework::ClusterEvent;
 use berth_model::{Feature, Pod, PodUid, Time};
 
-use super::{Queue, requeue::QueueingStrategy};
+use super::Queue;
 use crate::{
     in_flight::FORCE_ACTIVATE,
+    movement::{MoveCause, MoveReason, QueueingStrategy},
     object_event::{EventObjects, ObjectEvent},
     places::{Place, WaitingPod},
     policy::Policy,
@@ -31,7 +32,7 @@ impl Queue {
         if self.contains(&pod.uid) || self.is_in_flight(&pod.uid) {
             return;
         }
-        self.enter_active(QueuedPod::new(Arc::clone(&pod), now), label, now, policy);
+        self.enter_active(QueuedPod::new(Arc::clone(&pod), now), MoveReason::event(label), now, policy);
         let is_gated = self.places.get(&pod.uid).is_some_and(|waiting| waiting.record.gated_by.is_some());
         if !is_gated || self.settings.features.has(Feature::GatedPodsKeepNominations) {
             self.nominator.set(&pod, pod.nominated_node_name);
@@ -54,7 +55,8 @@ impl Queue {
             for object_event in object_events {
                 let strategy = self.strategy(&record, object_event, policy);
                 if strategy != QueueingStrategy::Skip {
-                    return self.place(record, strategy, &object_event.label, now, policy);
+                    let reason = MoveReason { label: &object_event.label, cause: MoveCause::Updated };
+                    return self.place(record, strategy, reason, now, policy);
                 }
             }
         }
@@ -176,10 +178,10 @@ impl Queue {
             match self.take(uid) {
                 Some(WaitingPod { record, place: place @ Place::Active(..) }) => self.put(record, place),
                 Some(WaitingPod { record, place: Place::Unschedulable(_) }) => {
-                    self.enter_active(record, &FORCE_ACTIVATE, now, policy)
+                    self.enter_active(record, MoveReason::event(&FORCE_ACTIVATE), now, policy);
                 }
                 Some(WaitingPod { record, place: Place::Backoff(..) | Place::ErrorBackoff(..) }) => {
-                    self.leave_backoff(record, &FORCE_ACTIVATE, now, policy);
+                    self.leave_backoff(record, MoveReason::event(&FORCE_ACTIVATE), now, policy);
                 }
                 None => self.in_flight.activate(uid),
             }
@@ -209,7 +211,7 @@ impl Queue {
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
         for uid in self.places.backoff_over(self.settings.window(now)) {
             if let Some(WaitingPod { record, .. }) = self.take(&uid) {
-                self.leave_backoff(record, &BACKOFF_COMPLETE, now, policy);
+                self.leave_backoff(record, MoveReason::event(&BACKOFF_COMPLETE), now, policy);
             }
         }
         if now >= self.next_leftover_flush {
@@ -231,7 +233,8 @@ impl Queue {
             if let Some(WaitingPod { mut record, .. }) = self.take(&uid) {
                 record.was_flushed = true;
                 record.flushed_at = now;
-                self.place(record, QueueingStrategy::AfterBackoff, &timeout.label, now, policy);
+                let reason = MoveReason::event(&timeout.label);
+                self.place(record, QueueingStrategy::AfterBackoff, reason, now, policy);
             }
         }
     }
@@ -247,7 +250,7 @@ impl Queue {
         if strategy != QueueingStrategy::Skip
             && let Some(WaitingPod { record, .. }) = self.take(uid)
         {
-            self.place(record, strategy, label, now, policy);
+            self.place(record, strategy, MoveReason::event(label), now, policy);
         }
     }
 

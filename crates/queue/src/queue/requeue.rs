@@ -5,7 +5,13 @@ use std::sync::Arc;
 use berth_model::{Pod, Time};
 
 use super::Queue;
-use crate::{in_flight::Meanwhile, object_event::ObjectEvent, policy::Policy, record::QueuedPod};
+use crate::{
+    in_flight::Meanwhile,
+    movement::{MoveCause, MoveReason, QueueingStrategy},
+    object_event::ObjectEvent,
+    policy::Policy,
+    record::QueuedPod,
+};
 
 /// The plugins that rejected the pod. If both lists are empty, the attempt failed with an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,18 +20,6 @@ pub struct RejectedBy {
     pub rejectors: Vec<Arc<str>>,
     /// Plugins that wait for something outside the scheduler. An event that they accept lets the pod skip its backoff.
     pub pending: Vec<Arc<str>>,
-}
-
-/// The place where an event sends a rejected pod. If several events apply, the strategy that is last in this list wins
-/// (`queueingStrategy` in kube-scheduler's `scheduling_queue.go`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum QueueingStrategy {
-    /// The pod stays where it is.
-    Skip,
-    /// The pod goes to backoffQ, or to activeQ if its backoff is over.
-    AfterBackoff,
-    /// The pod goes to activeQ.
-    Immediately,
 }
 
 impl Queue {
@@ -65,7 +59,9 @@ impl Queue {
         } else {
             QueueingStrategy::AfterBackoff
         };
-        self.place(record, strategy, &Arc::from("ScheduleAttemptFailure"), now, policy);
+        let label: Arc<str> = Arc::from("ScheduleAttemptFailure");
+        let reason = MoveReason { label: &label, cause: MoveCause::AttemptFailed(strategy) };
+        self.place(record, strategy, reason, now, policy);
         self.in_flight.end(&uid);
         Ok(())
     }
@@ -74,14 +70,14 @@ impl Queue {
         &mut self,
         record: QueuedPod,
         strategy: QueueingStrategy,
-        label: &Arc<str>,
+        reason: MoveReason<'_>,
         now: Time,
         policy: &mut dyn Policy,
     ) {
         match strategy {
-            QueueingStrategy::Skip => self.enter_pool(record, label),
-            QueueingStrategy::AfterBackoff => self.enter_backoff(record, label, now, policy),
-            QueueingStrategy::Immediately => self.enter_active(record, label, now, policy),
+            QueueingStrategy::Skip => self.enter_pool(record, reason, false, policy),
+            QueueingStrategy::AfterBackoff => self.enter_backoff(record, reason, now, policy),
+            QueueingStrategy::Immediately => self.enter_active(record, reason, now, policy),
         }
     }
 

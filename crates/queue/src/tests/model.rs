@@ -1,4 +1,5 @@
-//! The queue beside its reference, with time: after every operation both must say the same about every pod.
+//! The queue compared with its reference, with time: after every operation both must give the same answer about every
+//! pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::{
 
 use berth_otlp::TraceId;
 use berth_scheduler::{AttemptOutcome, PodRef};
-use berth_telemetry::klog::V2;
+use berth_telemetry::klog::{V2, lines};
 use jiff::Timestamp;
 use tracing::{debug, error, field::display, info};
 
@@ -28,24 +28,26 @@ pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, trace: Option<T
             evaluatedNodes = n_evaluated,
             feasibleNodes = n_feasible,
             trace,
-            "Successfully bound pod to node"
+            "{}",
+            lines::BOUND.message
         ),
         AttemptOutcome::EmptyCluster => debug!(
             target: V2,
             pod,
             namespace,
             trace,
-            "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+            "{}",
+            lines::NO_NODES.message
         ),
         AttemptOutcome::Unschedulable { message } => {
-            debug!(target: V2, pod, namespace, error = message, trace, "Unable to schedule pod; no fit; waiting");
+            debug!(target: V2, pod, namespace, error = message, trace, "{}", lines::NO_FIT.message);
         }
         AttemptOutcome::Failed { message, is_fault: false } => {
-            error!(pod, namespace, error = message, trace, "Error scheduling pod; retrying");
+            error!(pod, namespace, error = message, trace, "{}", lines::ATTEMPT_FAILED.message);
         }
         // The fault has its own line, which names the pod.
         AttemptOutcome::Failed { message, is_fault: true } => {
-            debug!(target: V2, pod, namespace, error = message, trace, "Error scheduling pod; retrying");
+            debug!(target: V2, pod, namespace, error = message, trace, "{}", lines::ATTEMPT_FAILED.message);
         }
     }
 }

@@ -7,10 +7,13 @@ use berth_cluster::{Evicted, ObjectRef, PatchType, WriteError};
 use berth_framework::{CycleId, Effect, Point};
 use berth_model::{BinaryId, KindRef};
 use berth_scheduler::{EventRecord, GrantedEffect, PodRef};
-use berth_telemetry::audit::{self, AuditEvent, By, EffectEntry, EffectTarget};
+use berth_telemetry::{
+    audit::{self, AuditEvent, By, EffectEntry, EffectTarget},
+    klog::{V2, lines},
+};
 use futures::future::join_all;
 use serde_json::{Value, json};
-use tracing::info;
+use tracing::debug;
 
 use super::{Executor, new_event};
 use crate::traces::{ApiRequest, OpenRequest};
@@ -76,12 +79,15 @@ impl Executor {
         let span = self.traces.begin_request(Some(cause.cycle), Some(cause.point), request);
         let evicted = self.writer.evict(victim, message).await;
         span.end(&evicted);
+        let victim_name = format_args!("{namespace}/{name}");
+        let preemptor = format_args!("{}/{}", cause.pod.namespace, cause.pod.name);
         let Evicted::Deleted { node, resource_version } =
-            evicted.map_err(|error| anyhow!("cannot evict pod {namespace}/{name}: {error}"))?
+            evicted.map_err(|error| anyhow!("cannot evict pod {victim_name}: {error}"))?
         else {
+            debug!(target: V2, %preemptor, victim = %victim_name, "{}", lines::VICTIM_IS_GONE.message);
             return Ok(());
         };
-        info!(victim = name, namespace, node, preemptor = &*cause.pod.name, "preempted");
+        debug!(target: V2, %preemptor, victim = %victim_name, node, "{}", lines::PREEMPTED.message);
         self.recorder.record(new_event(EventRecord {
             regarding: PodRef {
                 namespace: namespace.into(),

@@ -14,7 +14,7 @@ use axum::{
 };
 use berth_framework::{CycleId, Effect, ObjectRef};
 use berth_scheduler::{GrantedEffect, HeldBytes};
-use berth_telemetry::{audit::AuditLog, metrics::Metrics};
+use berth_telemetry::{audit::AuditLog, metrics::Metrics, notices::PluginHistory};
 use fuzz_targets::{Random, rounds};
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -91,7 +91,12 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
     let (actions, to_do) = mpsc::channel(16);
     let (sender, events) = mpsc::channel(16);
     let executor = Executor {
-        sinks: Sinks { metrics: Arc::new(Metrics::default()), audit: AuditLog::default(), events: Arc::new(NoEvents) },
+        sinks: Sinks {
+            metrics: Arc::new(Metrics::default()),
+            audit: AuditLog::default(),
+            events: Arc::new(NoEvents),
+            history: PluginHistory::default(),
+        },
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
         // Another task posts events at its own pace, so this API server does not get them.

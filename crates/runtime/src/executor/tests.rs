@@ -15,7 +15,7 @@ use berth_scheduler::{GrantedEffect, HeldBytes};
 use berth_telemetry::{
     audit::AuditLog,
     metrics::Metrics,
-    notices::{EventSink, PluginEvent},
+    notices::{EventSink, PluginEvent, PluginHistory},
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -95,7 +95,12 @@ impl Bench {
         let (sender, events) = mpsc::channel(16);
         let metrics = Arc::new(Metrics::default());
         let executor = Executor {
-            sinks: Sinks { metrics: Arc::clone(&metrics), audit, events: Arc::new(NoEvents) },
+            sinks: Sinks {
+                metrics: Arc::clone(&metrics),
+                audit,
+                events: Arc::new(NoEvents),
+                history: PluginHistory::default(),
+            },
             writer: Writer::new(client.clone()).with_rate(rate),
             kinds: Kinds::new(client.clone()),
             recorder: EventRecorder::spawn(client, "here", RequestRate::UNLIMITED),

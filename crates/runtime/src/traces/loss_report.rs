@@ -24,11 +24,11 @@ const TELL_EVERY: Duration = Duration::from_mins(1);
 pub(super) struct LossReport {
     metrics: TraceMetrics,
     collector: String,
-    /// The last line that the collector takes no spans; empty while it takes spans.
+    /// The last line that the collector accepts no spans; empty while the collector accepts spans.
     failing: LastLine,
     /// The last line that the collector is too slow.
     slow: LastLine,
-    /// The spans that were dropped since the collector last took some.
+    /// The spans that were dropped since the collector last accepted spans.
     n_dropped: AtomicUsize,
 }
 
@@ -64,11 +64,14 @@ impl ExportObserver for LossReport {
     fn exported(&self, n_spans: usize) {
         self.metrics.exported(n_spans);
         if self.failing.clear() {
-            info!(collector = self.collector, "the collector of traces takes spans again");
+            info!(collector = self.collector, "the trace collector accepts spans again");
         }
         let spans = self.n_dropped.swap(0, Ordering::Relaxed);
         if spans > 0 && self.slow.is_due(Stopwatch.now()) {
-            warn!(collector = self.collector, spans, "the collector of traces takes spans too slowly; some are lost");
+            warn!(
+                collector = self.collector,
+                spans, "the trace collector accepts spans too slowly; some spans are lost"
+            );
         }
     }
 
@@ -76,7 +79,7 @@ impl ExportObserver for LossReport {
         self.metrics.lost(n_spans, LostSpans::NotTaken);
         if self.failing.is_due(Stopwatch.now()) {
             let (collector, error) = (&*self.collector, error.to_string());
-            warn!(collector, spans = n_spans, error, "the collector of traces does not take spans; they are lost");
+            warn!(collector, spans = n_spans, error, "the trace collector does not accept spans; the spans are lost");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::fields::json::{as_map, items, text};
 /// The structural schema of one version of a custom resource.
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
-    /// `openAPIV3Schema`, which is null if the definition keeps everything.
+    /// `openAPIV3Schema`; null if the definition keeps all fields.
     pub(crate) root: Value,
     /// Fields for field selectors, such as `spec.size`.
     pub(crate) selectable_fields: Vec<String>,

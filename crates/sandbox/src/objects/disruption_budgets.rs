@@ -80,8 +80,8 @@ fn take_disruption(state: &ClusterState, pod: &Object, dry_run: bool) -> ApiResu
     }
 }
 
-/// Whether the pod isn't ready and the budget allows the eviction of such pods without counting them. This holds
-/// always, or while enough other pods are healthy, depending on the budget.
+/// Whether the pod isn't ready and the budget allows the eviction of such pods without counting them. Depending on the
+/// budget, the eviction is always allowed, or only while enough other pods are healthy.
 fn is_free_while_unready(budget: &Object, pod: &Object) -> bool {
     let number = |field: &str| budget.value.pointer(field).and_then(Value::as_i64).unwrap_or(0);
     let (desired, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));

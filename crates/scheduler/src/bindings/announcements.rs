@@ -51,7 +51,7 @@ impl Announcements {
     pub(super) fn untold(&self) -> Vec<(Sym, Status)> {
         let text = |plugin: &str| {
             format!(
-                "plugin \"{plugin}\" has used up its time before it learned about all pods that are reserved or being bound"
+                "plugin \"{plugin}\" has used up its time, and has not received all pods that are reserved or being bound"
             )
         };
         self.0.keys().map(|(profile, plugin)| (*profile, Status::error(text(plugin)))).collect()

@@ -161,8 +161,8 @@ impl Binding {
         matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. })
     }
 
-    /// Begins to time PreBind or Bind, or with `None` neither. The point that was timed before has succeeded. Nothing
-    /// is timed if the profiles were replaced and none serves the pod any more.
+    /// Ends the timing of the previous point as a success, and begins to time `point`. Nothing is timed if `point` is
+    /// `None`, or if no profile serves the pod any more.
     pub(super) fn enter(&mut self, point: Option<Point>, context: &mut Context) {
         self.leave(Code::Success, context);
         let profile = context.profile_mut(self.pod().scheduler_name);

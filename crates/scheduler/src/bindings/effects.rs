@@ -73,7 +73,7 @@ pub(crate) fn carry_out(
 pub(crate) struct CarriedOut {
     /// The effects that the host must carry out.
     pub(crate) for_host: Vec<(PluginIdx, Vec<Effect>)>,
-    /// The refusals that were reported, in words.
+    /// The texts of the refusals that were reported.
     pub(crate) refused: Vec<(PluginIdx, String)>,
 }
 

@@ -14,6 +14,7 @@ use crate::{
     },
     effect_bytes::HeldBytes,
     metrics::{AttemptResult, Observation},
+    occurrence::{ObjectChange, Occurrence, PodName},
     outbox::NotBoundAttempt,
 };
 
@@ -163,6 +164,51 @@ impl Context {
 
     pub(crate) fn drain_decisions(&mut self) -> Drain<'_, DecisionRecord> {
         self.outbox.drain_decisions()
+    }
+
+    /// Sets the highest verbosity of the occurrences that are recorded; 0 records none.
+    pub(crate) fn record_occurrences(&mut self, verbosity: u8) {
+        self.outbox.occurrences_mut().record_up_to(verbosity);
+    }
+
+    pub(crate) fn drain_occurrences(&mut self) -> Drain<'_, Occurrence> {
+        self.outbox.occurrences_mut().drain()
+    }
+
+    /// Records an occurrence, if occurrences of this verbosity are recorded.
+    pub(crate) fn note(&mut self, verbosity: u8, occurrence: impl FnOnce(&Self) -> Occurrence) {
+        if self.outbox.occurrences().wants(verbosity) {
+            let occurrence = occurrence(self);
+            self.outbox.occurrences_mut().add(occurrence);
+        }
+    }
+
+    /// Notes that the API server showed a change of a pod.
+    pub(crate) fn note_pod_event(&mut self, pod: &Pod, change: ObjectChange, is_scheduled: bool) {
+        self.note(Occurrence::event_verbosity(change), |context| Occurrence::PodEvent {
+            pod: context.pod_name(pod),
+            change,
+            is_scheduled,
+        });
+    }
+
+    /// Notes that the API server showed a change of a node.
+    pub(crate) fn note_node_event(&mut self, node: Sym, change: ObjectChange) {
+        self.note(Occurrence::event_verbosity(change), |context| Occurrence::NodeEvent {
+            node: context.shared_text(node),
+            change,
+        });
+    }
+
+    /// Notes that an attempt begins. `n_cycles` is the number of attempts so far, of all pods.
+    pub(crate) fn note_attempt(&mut self, pod: &Pod, n_cycles: u64) {
+        self.outbox.occurrences_mut().set_cycles(n_cycles);
+        self.note(3, |context| Occurrence::AttemptBegan(context.pod_name(pod)));
+    }
+
+    /// The pod as log lines name it.
+    pub(crate) fn pod_name(&self, pod: &Pod) -> PodName {
+        PodName::of(pod, &self.cache.table().symbols)
     }
 
     /// Notes that an attempt that began at `started` is over.

@@ -38,7 +38,7 @@ fn a_pod_of_a_group_is_scheduled_alone_and_its_owner_told_once() {
     actions = bench.settle();
     assert!(events(&actions).contains(&told), "each pod is told: {actions:?}");
     assert!(warnings(&actions).is_empty(), "the log says it once: {actions:?}");
-    // The next attempt of the same pod says nothing new.
+    // The next attempt of the same pod does not repeat the event.
     bench.event(Event::NodeApplied(Box::new(node("small", 1))));
     bench.advance(20_000);
     actions = bench.settle();

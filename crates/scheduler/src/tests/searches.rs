@@ -78,8 +78,8 @@ impl Filter for Searches {
 /// The names of pods with the time that their searches took.
 type Took = Arc<Mutex<Vec<(String, u64)>>>;
 
-/// A scheduler whose pods called `slow-…` search for a second if they may, a clock, and the time that their searches
-/// took.
+/// A scheduler, a clock, and the times that searches took. The search for a node for a pod called `slow-…` takes a
+/// second, unless the scheduler ends it earlier.
 fn searching() -> (Bench, Hand, Took) {
     let (hand, took) = (Hand::default(), Took::default());
     let manifest = Manifest { name: "Searches".to_owned(), ..Manifest::default() };

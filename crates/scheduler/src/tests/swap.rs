@@ -55,7 +55,7 @@ fn a_new_binary_learns_of_pods_on_their_way_as_it_has_time() {
     bench.advance(1000);
     let actions = bench.settle();
     assert!(binds(&actions).is_empty(), "the plugin does not know what is taken");
-    let note = "used up its time before it learned about all pods";
+    let note = "has used up its time, and has not received all pods";
     assert!(events(&actions)[0].1.contains(note), "{actions:?}");
     bench.event(Event::PodDeleted { namespace: "default".to_owned(), name: "b".to_owned(), uid: "uid-b".to_owned() });
     bench.script(|script| {

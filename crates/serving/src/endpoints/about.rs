@@ -1,19 +1,31 @@
 //! The information that a component of Kubernetes gives about itself: `/configz`, `/flagz`, `/statusz` and `/version`.
 //!
 //! The texts of `/flagz` and `/statusz` are for people (KEP-4828, KEP-4827), in the form that kube-scheduler gives them.
+//! Programs get objects of `config.k8s.io`, if they ask for them in the header `Accept`
+//! (<https://kubernetes.io/docs/reference/instrumentation/zpages/>).
 
 use std::{
     fmt::Write as _,
     time::{Duration, Instant},
 };
 
-use axum::{Json, Router, routing::get};
+use axum::{
+    Json, Router,
+    http::{HeaderMap, StatusCode, header::ACCEPT},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
 use berth_config::RunningConfiguration;
 use berth_model::Release;
-use serde_json::{Value, json};
+use berth_telemetry::clock;
+use serde_json::{Map, Value, json};
 
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
+
+/// The group of the objects, and its versions, the newest first.
+const GROUP: &str = "config.k8s.io";
+const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
 /// The paths that `/statusz` lists.
 const PATHS: &str = "/configz /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
@@ -39,13 +51,97 @@ pub fn routes(about: About) -> Router {
         .route("/configz", get(async move || Json(json!({ "componentconfig": configuration.settings().to_json() }))))
         .route("/version", get(async move || Json(version(release))));
     if let Some(flags) = flags {
-        let text = flagz(&flags);
-        routes = routes.route("/flagz", get(async move || text.clone()));
+        let answer = async move |headers: HeaderMap| match Form::of(&headers, "Flagz") {
+            Some(Form::Text) => flagz(&flags).into_response(),
+            Some(Form::Object(version)) => Json(object("Flagz", version, flagz_object(&flags))).into_response(),
+            None => not_acceptable("Flagz"),
+        };
+        routes = routes.route("/flagz", get(answer));
     }
     if has_status {
-        routes = routes.route("/statusz", get(async move || statusz(release, started.elapsed())));
+        let answer = async move |headers: HeaderMap| match Form::of(&headers, "Statusz") {
+            Some(Form::Text) => statusz(release, started.elapsed()).into_response(),
+            Some(Form::Object(version)) => {
+                let up = started.elapsed();
+                Json(object("Statusz", version, statusz_object(release, clock::wall(clock::now()), up))).into_response()
+            }
+            None => not_acceptable("Statusz"),
+        };
+        routes = routes.route("/statusz", get(answer));
     }
     routes
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    /// JSON, as an object of this version of `config.k8s.io`.
+    Object(&'static str),
+}
+
+impl Form {
+    /// The first form in the header `Accept` that is served. Without the header, the answer is a text. JSON needs the
+    /// parameters `g`, `v` and `as`.
+    fn of(headers: &HeaderMap, kind: &str) -> Option<Self> {
+        let accepted = headers.get_all(ACCEPT);
+        if accepted.iter().next().is_none() {
+            return Some(Self::Text);
+        }
+        accepted.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).find_map(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let parameters: Vec<(&str, &str)> =
+                parts.filter_map(|part| part.split_once('=')).filter(|(name, _)| *name != "q").collect();
+            let parameter = |name: &str| parameters.iter().find(|(its, _)| *its == name).map(|(_, value)| *value);
+            match media_type.as_str() {
+                "*/*" | "text/*" | "text/plain" => {
+                    let is_plain = match parameters.as_slice() {
+                        [] => true,
+                        [(name, value)] => *name == "charset" && value.eq_ignore_ascii_case("utf-8"),
+                        _ => false,
+                    };
+                    is_plain.then_some(Self::Text)
+                }
+                "application/json" if parameter("g") == Some(GROUP) && parameter("as") == Some(kind) => {
+                    VERSIONS.into_iter().find(|version| parameter("v") == Some(*version)).map(Self::Object)
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+fn not_acceptable(kind: &str) -> Response {
+    let [newest, _] = VERSIONS;
+    let text = format!("only text/plain and application/json;g={GROUP};v={newest};as={kind} are served\n");
+    (StatusCode::NOT_ACCEPTABLE, text).into_response()
+}
+
+fn object(kind: &str, version: &str, mut fields: Map<String, Value>) -> Value {
+    fields.insert("kind".to_owned(), kind.into());
+    fields.insert("apiVersion".to_owned(), format!("{GROUP}/{version}").into());
+    fields.insert("metadata".to_owned(), json!({ "name": "kube-scheduler" }));
+    fields.into()
+}
+
+fn flagz_object(flags: &[(String, String)]) -> Map<String, Value> {
+    let flags: Map<String, Value> = flags.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    Map::from_iter([("flags".to_owned(), flags.into())])
+}
+
+/// `now` is in milliseconds since 1970. The schema has the version of Go, which is empty here.
+fn statusz_object(release: Release, now: u64, up: Duration) -> Map<String, Value> {
+    let started = clock::timestamp(now.saturating_sub(u64::try_from(up.as_millis()).unwrap_or(u64::MAX)));
+    let paths: Vec<&str> = PATHS.split(' ').collect();
+    Map::from_iter([
+        ("startTime".to_owned(), format!("{started:.0}").into()),
+        ("uptimeSeconds".to_owned(), up.as_secs().into()),
+        ("goVersion".to_owned(), "".into()),
+        ("binaryVersion".to_owned(), concat!("berth ", env!("CARGO_PKG_VERSION")).into()),
+        ("emulationVersion".to_owned(), release.as_str().into()),
+        ("paths".to_owned(), paths.into()),
+    ])
 }
 
 fn flagz(flags: &[(String, String)]) -> String {
@@ -85,5 +181,35 @@ mod tests {
         assert_eq!(version(Release::V1_37)["minor"], "37");
         let text = flagz(&[("v".to_owned(), "2".to_owned())]);
         assert!(text.ends_with("purposes only.\nv:2\n"), "{text}");
+    }
+
+    #[test]
+    fn programs_get_objects() {
+        let form = |accept: &str, kind: &str| {
+            let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().expect("a value"))]);
+            Form::of(&headers, kind)
+        };
+        assert_eq!(Form::of(&HeaderMap::new(), "Statusz"), Some(Form::Text));
+        for text in ["*/*", "text/plain; charset=UTF-8", "text/html, text/*;q=0.5", "application/xml, */*;q=0.1"] {
+            assert_eq!(form(text, "Statusz"), Some(Form::Text), "{text}");
+        }
+        let json = "application/json;v=v1beta1;g=config.k8s.io;as=Statusz";
+        assert_eq!(form(json, "Statusz"), Some(Form::Object("v1beta1")));
+        assert_eq!(form(json, "Flagz"), None);
+        assert_eq!(form(&format!("application/json, {json}"), "Statusz"), Some(Form::Object("v1beta1")));
+        assert_eq!(
+            form("application/json;v=v1alpha1;g=config.k8s.io;as=Flagz", "Flagz"),
+            Some(Form::Object("v1alpha1"))
+        );
+        for refused in ["application/json", "application/json;v=v2;g=config.k8s.io;as=Statusz", "text/html"] {
+            assert_eq!(form(refused, "Statusz"), None, "{refused}");
+        }
+        let status = statusz_object(Release::V1_37, 1_700_000_003_725, Duration::from_millis(3_725));
+        let status = object("Statusz", "v1beta1", status);
+        assert_eq!(status["startTime"], "2023-11-14T22:13:20Z");
+        assert_eq!((&status["kind"], &status["uptimeSeconds"]), (&json!("Statusz"), &json!(3)));
+        assert_eq!(status["apiVersion"], "config.k8s.io/v1beta1");
+        let flags = flagz_object(&[("v".to_owned(), "2".to_owned())]);
+        assert_eq!(flags["flags"], json!({"v": "2"}));
     }
 }

@@ -19,6 +19,9 @@ use tracing_subscriber::{
 
 use super::levels::verbosity_of;
 
+/// The key of the plugins that rejected a pod. A field of a line cannot have this name.
+const REJECTORS: &str = "unschedulable plugins";
+
 /// `I1122 08:20:27.123456       1 executor.rs:12] "msg" key="value"`, in UTC.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KlogText;
@@ -39,6 +42,7 @@ impl Line {
         let mut line = Self::default();
         event.record(&mut line);
         line.name_pod();
+        line.name_objects();
         line
     }
 
@@ -53,10 +57,33 @@ impl Line {
         self.fields.retain(|(field, _)| *field != "namespace");
     }
 
+    /// Shows the objects and the sets that other fields name as klog shows them.
+    fn name_objects(&mut self) {
+        let is_about_node = self.message.ends_with(" event for node");
+        for (name, value) in &mut self.fields {
+            let shown = match (*name, value.as_str()) {
+                ("entity" | "preemptor" | "victim", Some(text)) => {
+                    text.split_once('/').map(|(namespace, name)| json!({ "name": name, "namespace": namespace }))
+                }
+                ("node", Some(text)) if is_about_node => Some(json!({ "name": text })),
+                (REJECTORS, Some(text)) => {
+                    let names = text.split(',').filter(|name| !name.is_empty());
+                    Some(Value::Object(names.map(|name| (name.to_owned(), json!({}))).collect()))
+                }
+                _ => None,
+            };
+            if let Some(shown) = shown {
+                *value = shown;
+            }
+        }
+    }
+
     fn add(&mut self, field: &Field, value: Value) {
         match field.name() {
             "message" => self.message = value.as_str().map_or_else(|| value.to_string(), str::to_owned),
             "error" => self.fields.push(("err", value)),
+            "entityType" => self.fields.push(("type", value)),
+            "rejectedBy" => self.fields.push((REJECTORS, value)),
             name => self.fields.push((name, value)),
         }
     }
@@ -129,9 +156,14 @@ fn text(metadata: &Metadata<'_>, line: &Line, now: SystemTime, pid: u32) -> Stri
     for (name, value) in &line.fields {
         let _ = match value {
             Value::String(value) => write!(text, " {name}={value:?}"),
-            Value::Object(pod) => {
-                let part = |part: &str| pod.get(part).and_then(Value::as_str).unwrap_or_default();
-                write!(text, " {name}={:?}", format!("{}/{}", part("namespace"), part("name")))
+            Value::Object(object) => {
+                let part = |part: &str| object.get(part).and_then(Value::as_str);
+                match (part("namespace"), part("name")) {
+                    (Some(namespace), Some(object)) => write!(text, " {name}={:?}", format!("{namespace}/{object}")),
+                    (None, Some(object)) => write!(text, " {name}={object:?}"),
+                    // This is a set.
+                    (_, None) => write!(text, " {name}={value}"),
+                }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => write!(text, " {name}={value}"),
         };
@@ -175,7 +207,7 @@ mod tests {
     use tracing_subscriber::{Layer, layer::Context, layer::SubscriberExt as _, registry};
 
     use super::*;
-    use crate::klog::V2;
+    use crate::klog::{V2, V3, V5};
 
     /// Formats the lines that it receives, at a fixed time.
     #[derive(Clone, Default)]
@@ -233,6 +265,29 @@ mod tests {
         let json: Value = serde_json::from_str(&lines[1]).expect("JSON");
         assert_eq!((&json["v"], &json["err"]), (&Value::Null, &json!("no \"room\"")));
         assert_eq!(json["pod"], json!({"name": "a\"b", "namespace": "default"}));
+    }
+
+    #[test]
+    fn objects_and_sets_are_shown_as_klog_shows_them() {
+        let lines = lines(|| {
+            debug!(target: V3, pod = "a", namespace = "x", hint = 0, rejectedBy = "A,B", "Pod moved");
+            debug!(target: V5, entityType = "pod", entity = %"x/a", event = "NodeAdd", "Entity moved");
+            debug!(target: V3, node = "n1", "Add event for node");
+        });
+        let text = |line: &String| line.split_once("] ").map(|(_, text)| text.trim_end().to_owned());
+        let json = |line: &String| serde_json::from_str::<Value>(line).expect("JSON");
+        assert_eq!(
+            lines.iter().filter_map(text).collect::<Vec<_>>(),
+            [
+                r#""Pod moved" pod="x/a" hint=0 unschedulable plugins={"A":{},"B":{}}"#,
+                r#""Entity moved" type="pod" entity="x/a" event="NodeAdd""#,
+                r#""Add event for node" node="n1""#,
+            ]
+        );
+        assert_eq!(json(&lines[1])["unschedulable plugins"], json!({"A": {}, "B": {}}));
+        assert_eq!(json(&lines[3])["entity"], json!({"name": "a", "namespace": "x"}));
+        assert_eq!((&json(&lines[3])["type"], &json(&lines[3])["v"]), (&json!("pod"), &json!(5)));
+        assert_eq!(json(&lines[5])["node"], json!({"name": "n1"}));
     }
 
     #[test]

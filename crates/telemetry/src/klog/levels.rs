@@ -13,7 +13,7 @@ use tracing_subscriber::{
     layer::{Context, Filter},
 };
 
-use super::{V2, V3, V10};
+use super::{V2, V3, V4, V5, V10};
 
 /// Decides whether lines are written. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +73,8 @@ pub(super) fn verbosity_of(metadata: &Metadata<'_>) -> u32 {
         Level::ERROR | Level::WARN | Level::INFO => 0,
         _ if metadata.target() == V2 => 2,
         _ if metadata.target() == V3 => 3,
+        _ if metadata.target() == V4 => 4,
+        _ if metadata.target() == V5 => 5,
         _ if metadata.target() == V10 => 10,
         Level::DEBUG if is_ours => 4,
         Level::TRACE if is_ours => 6,

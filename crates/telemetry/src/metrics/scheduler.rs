@@ -20,7 +20,7 @@ use super::{
     to_gauge,
 };
 
-pub use self::figures::{Distribution, Figures, Timing};
+pub use self::figures::{Distribution, Figures, PluginTimings, Timing};
 
 /// The points at which calls of plugins are counted.
 const COUNTED: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
@@ -31,7 +31,7 @@ const PREEMPTING: &str = "DefaultPreemption";
 /// The type of entities that the queue holds.
 const POD: &str = "pod";
 
-/// The plugin that waits for devices when it waits for objects.
+/// The plugin whose waits for objects count as waits for devices.
 const ALLOCATES_DEVICES: &str = "DynamicResources";
 
 /// The metrics. Only the scheduling thread writes them.
@@ -85,7 +85,7 @@ impl SchedulerMetrics {
             ),
             algorithm_duration: add.histogram(
                 Alpha,
-                "scheduler_scheduling_algorithm_duration_seconds", "Duration of the search for a node, with PostFilter.",
+                "scheduler_scheduling_algorithm_duration_seconds", "Duration of the search for a node, including PostFilter.",
                 &[],
                 doubling(0.001, 15),
             ),
@@ -114,7 +114,7 @@ impl SchedulerMetrics {
             ),
             evictions: add.counter(
                 Alpha,
-                "scheduler_preemption_goroutines_execution_total", "Preemptions that asked victims to leave, by result.",
+                "scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were evicted, by result of the evictions.",
                 &["result"],
             ),
             pending_pods: add.gauge(
@@ -134,12 +134,12 @@ impl SchedulerMetrics {
             ),
             queued_entities: add.gauge(
                 Alpha,
-                "scheduler_queued_entities", "Entities that wait for a node, by queue and type: only pods here.",
+                "scheduler_queued_entities", "Entities that wait for a node, by queue and type. Berth queues only pods.",
                 &["queue", "type"],
             ),
             incoming_entities: add.counter(
                 Alpha,
-                "scheduler_queue_incoming_entities_total", "Entities that entered a queue, by queue, event and type: only pods here.",
+                "scheduler_queue_incoming_entities_total", "Entities that entered a queue, by queue, event and type. Berth queues only pods.",
                 &["queue", "event", "type"],
             ),
             hint_duration: add.histogram(
@@ -172,7 +172,7 @@ impl SchedulerMetrics {
             ),
             point_duration: add.histogram(
                 Stable,
-                "scheduler_framework_extension_point_duration_seconds", "How long all plugins of an extension point took.",
+                "scheduler_framework_extension_point_duration_seconds", "How long all plugins of an extension point took together.",
                 &["extension_point", "status", "profile"],
                 doubling(0.0001, 12),
             ),

@@ -1,4 +1,4 @@
-//! The spans that were sent to a collector of traces, and those that were lost.
+//! The spans that were sent to a trace collector, and the spans that were lost.
 
 use prometheus::IntCounterVec;
 
@@ -36,19 +36,19 @@ impl TraceMetrics {
             exported: add.counter(
                 none,
                 "berth_trace_spans_exported_total",
-                "Spans that the collector of traces took.",
+                "Spans that the trace collector accepted.",
                 &[],
             ),
             lost: add.counter(
                 none,
                 "berth_trace_spans_lost_total",
-                "Spans that did not reach the collector of traces, by reason.",
+                "Spans that the trace collector did not receive, by reason.",
                 &["reason"],
             ),
         }
     }
 
-    /// Records that the collector took this many spans.
+    /// Records that the collector accepted this many spans.
     pub fn exported(&self, n_spans: usize) {
         self.exported.with_label_values::<&str>(&[]).inc_by(n_spans as u64);
     }

@@ -46,6 +46,25 @@ impl LogLine {
         self
     }
 
+    /// The message with the fields that say why, about which pod, and for which binary.
+    pub(super) fn text(&self) -> String {
+        let Fields { profile, digest, pod, reason, .. } = &self.fields;
+        let fields = [("profile", profile), ("digest", digest), ("pod", pod)];
+        let fields = fields.into_iter().filter_map(|(name, value)| {
+            let value = value.as_ref().filter(|value| !value.is_empty())?;
+            Some(format!("{name} {value}"))
+        });
+        let fields: Vec<String> = fields.collect();
+        let mut text = self.message.clone();
+        if !fields.is_empty() {
+            text = format!("{text} ({})", fields.join(", "));
+        }
+        if let Some(reason) = reason {
+            text = format!("{text}: {reason}");
+        }
+        text
+    }
+
     /// Writes the line about this plugin. An empty name stands for no plugin.
     pub(super) fn write(self, plugin: &str) {
         let Self { level, place, fields, message } = self;

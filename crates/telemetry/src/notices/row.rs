@@ -168,6 +168,15 @@ impl Row {
         Some(LogLine { level: Level::Debug, place: Location::caller().into(), fields, message: message.into() })
     }
 
+    /// What the plugin's history says: the note of the event, or the text of the log line with its reason.
+    pub(super) fn past(plugin: &str, log: Option<&LogLine>, event: Option<&PluginEvent>) -> Option<String> {
+        let of_event = event.map(|event| {
+            let about = format!("plugin {plugin}: ");
+            event.note.strip_prefix(&about).unwrap_or(&event.note).to_owned()
+        });
+        of_event.or_else(|| log.map(LogLine::text))
+    }
+
     pub(super) fn event(reason: EventReason, note: String) -> NewEvent {
         NewEvent { reason, note }
     }

@@ -83,7 +83,7 @@ fn a_plugin_hears_later_of_pods_that_came_and_went_while_it_had_no_time() {
         cluster.place_and_remove(name, |cluster| assert!(plugin.keep_changes(cluster.cache())));
     }
     assert_eq!(factory.stats().calls(), n_calls, "it has no time yet");
-    assert!(plugin.has_time().unwrap_err().message().ends_with("is being told about added and removed pods"));
+    assert!(plugin.has_time().unwrap_err().message().ends_with("has not received all added and removed pods yet"));
     plugin.tell_kept_changes();
     assert!(plugin.has_time().is_err());
     plugin.tell_kept_changes();

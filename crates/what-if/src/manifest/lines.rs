@@ -71,7 +71,7 @@ pub(super) fn line_of(text: &str, path: &[Step]) -> Option<u64> {
     Some(line)
 }
 
-/// The content of a node of the text.
+/// The content of one node of the YAML or JSON document.
 enum Content {
     Map(Vec<(String, Spanned<Content>)>),
     List(Vec<Spanned<Content>>),

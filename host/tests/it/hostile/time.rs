@@ -73,7 +73,7 @@ async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     bench.shows([("Reserves", json!({"profiles": {"reserves": digest}}))]).await;
     bench.binds_healthy(20).await;
     bench.cluster.create_all([pod_of("Reserves", HELD)]).await;
-    let (name, says) = (name_of("Reserves", HELD), "used up its time before it learned about");
+    let (name, says) = (name_of("Reserves", HELD), "has used up its time, and has not received all pods");
     let is_told = |seen: &Seen| seen.messages.get(&name).is_some_and(|text| text.contains(says));
     bench.cluster.until("a pod that is told so", is_told).await;
     bench.scheduler.process.line(says).await;

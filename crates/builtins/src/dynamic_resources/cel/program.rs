@@ -20,7 +20,7 @@ use crate::dynamic_resources::objects::Device;
 
 /// The longest expression that Kubernetes accepts, in bytes.
 pub(super) const MAX_LENGTH: usize = 10 * 1024;
-/// The memory of an expression for each node, beside its texts: blocks of the allocator.
+/// The memory of an expression for each of its nodes, without the texts: blocks of the allocator.
 const OVERHEAD_OF_NODE: usize = 48;
 
 #[derive(Debug)]

@@ -18,8 +18,8 @@ pub struct Figures {
     pub time_to_bind: Distribution,
     /// The time that extension points took, by name.
     pub points: BTreeMap<String, Timing>,
-    /// The time that plugins took, by name and extension point. One attempt in ten is measured.
-    pub plugins: BTreeMap<(String, String), Timing>,
+    /// The time that plugins took.
+    pub plugins: PluginTimings,
     /// The number of entries in the cache: `nodes`, `pods`, `assumed_pods`.
     pub cache: BTreeMap<String, u64>,
 }
@@ -32,6 +32,9 @@ pub struct Timing {
     /// The total time.
     pub seconds: f64,
 }
+
+/// The time that plugins took since the start, by name and extension point. One attempt in ten is measured.
+pub type PluginTimings = BTreeMap<(String, String), Timing>;
 
 /// The distribution of values over buckets.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,11 +97,19 @@ impl SchedulerMetrics {
             let point = label(labels, "extension_point");
             figures.points.entry(Point::shown_of(&point).to_owned()).or_default().add(histogram);
         });
+        figures.plugins = self.plugin_timings();
+        figures
+    }
+
+    /// The time that plugins took.
+    #[must_use]
+    pub fn plugin_timings(&self) -> PluginTimings {
+        let mut timings = PluginTimings::default();
         each(&self.plugin_duration, |labels, histogram| {
             let key = (label(labels, "plugin"), label(labels, "extension_point"));
-            figures.plugins.entry(key).or_default().add(histogram);
+            timings.entry(key).or_default().add(histogram);
         });
-        figures
+        timings
     }
 }
 

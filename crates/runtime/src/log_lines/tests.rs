@@ -1,0 +1,140 @@
+//! Every line has the verbosity and the keys of the table.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use berth_queue::QueueingStrategy;
+use berth_telemetry::klog::lines::KubeLine;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+    subscriber::with_default,
+};
+
+use super::*;
+
+/// A line: its message, its target and its fields.
+type Heard = (String, &'static str, BTreeSet<&'static str>);
+
+/// Keeps all lines.
+#[derive(Clone, Default)]
+struct Ears(Arc<Mutex<Vec<Heard>>>);
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    names: BTreeSet<&'static str>,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => {
+                self.names.insert(name);
+            }
+        }
+    }
+}
+
+impl Subscriber for Ears {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.0.lock().expect("one thread").push((fields.message, event.metadata().target(), fields.names));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn lines_of(release: Release, occurrences: &[Occurrence]) -> Vec<Heard> {
+    let ears = Ears::default();
+    with_default(ears.clone(), || occurrences.iter().for_each(|it| LogLines::of(release).line(it)));
+    let heard = ears.0.lock().expect("one thread");
+    heard.clone()
+}
+
+fn pod() -> PodName {
+    PodName { namespace: "x".into(), name: "a".into() }
+}
+
+fn moved(queue: SubQueue, cause: MoveCause, is_gated: bool) -> Occurrence {
+    let rejected_by = vec!["A".into(), "B".into()];
+    let event = "NodeAdd".into();
+    Occurrence::PodMoved(Box::new(PodMoved { pod: pod(), event, queue, cause, is_gated, n_cycles: 7, rejected_by }))
+}
+
+fn all_occurrences() -> Vec<Occurrence> {
+    let mut all = vec![
+        Occurrence::PodPopped(pod()),
+        Occurrence::DeletingPodSkipped(pod()),
+        Occurrence::AttemptBegan(pod()),
+        Occurrence::PostFilterRan { pod: pod(), status: "no victims".to_owned() },
+        Occurrence::PreemptionTarget { pod: pod(), node: "n".into() },
+        moved(SubQueue::Active, MoveCause::Event, false),
+        moved(SubQueue::Unschedulable, MoveCause::Event, true),
+        moved(SubQueue::Backoff, MoveCause::Updated, false),
+        moved(SubQueue::Unschedulable, MoveCause::AttemptFailed(QueueingStrategy::Skip), false),
+    ];
+    for change in [ObjectChange::Add, ObjectChange::Update, ObjectChange::Delete] {
+        all.extend([false, true].map(|is_scheduled| Occurrence::PodEvent { pod: pod(), change, is_scheduled }));
+        all.push(Occurrence::NodeEvent { node: "n".into(), change });
+    }
+    all
+}
+
+/// The name of a field as klog shows it.
+fn key(field: &'static str) -> Option<&'static str> {
+    match field {
+        "namespace" => None,
+        "entityType" => Some("type"),
+        "rejectedBy" => Some("unschedulable plugins"),
+        name => Some(name),
+    }
+}
+
+#[test]
+fn lines_have_the_verbosities_and_keys_of_the_table() {
+    for (release, name) in [(Release::V1_36, "1.36"), (Release::V1_37, "1.37")] {
+        let lines = lines_of(release, &all_occurrences());
+        assert!(lines.len() >= all_occurrences().len());
+        for (message, target, fields) in lines {
+            let keys: BTreeSet<&str> = fields.iter().copied().filter_map(key).collect();
+            let is_it = |line: &&KubeLine| {
+                line.message == message
+                    && target == format!("berth::v{}", line.verbosity)
+                    && ["all", name].contains(&line.releases)
+                    && line.keys.iter().copied().collect::<BTreeSet<_>>() == keys
+            };
+            assert!(KubeLine::ALL.iter().any(|line| is_it(&line)), "{name}: {message} at {target} with {keys:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_attempt_has_its_own_line_and_one_for_the_place_to_which_the_pod_returns() {
+    let failed = |queue, strategy| moved(queue, MoveCause::AttemptFailed(strategy), false);
+    let targets = |occurrence| -> Vec<&str> {
+        lines_of(Release::V1_36, &[occurrence]).into_iter().map(|(_, target, _)| target).collect()
+    };
+    assert_eq!(targets(failed(SubQueue::Unschedulable, QueueingStrategy::Skip)), [V3]);
+    assert_eq!(targets(failed(SubQueue::Backoff, QueueingStrategy::AfterBackoff)), [V5, V3]);
+}
