@@ -91,11 +91,12 @@ stories! {
 
 #[test]
 fn each_alert_has_a_story() {
-    let told: BTreeSet<&str> = STORIES.iter().flat_map(|caused| caused.iter().map(|(alert, _)| *alert)).collect();
-    assert_eq!(told, names(), "the alerts of the stories, and those of deploy/monitoring/rules.yaml");
+    let with_story: BTreeSet<&str> = STORIES.iter().flat_map(|caused| caused.iter().map(|(alert, _)| *alert)).collect();
+    assert_eq!(with_story, names(), "the alerts of the stories, and those of deploy/monitoring/rules.yaml");
 }
 
-/// The replicas hand over, and then pods, plugins, the configuration and the credentials change each minute for an hour.
+/// The replicas hand over. Then pods come, and plugins, the configuration and the credentials change, each minute for an
+/// hour.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_hour_of_ordinary_work_fires_no_alert() {
     if has_promtool() {

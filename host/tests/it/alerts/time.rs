@@ -55,25 +55,29 @@ pub(super) async fn plugins_share_spent() -> Vec<Moment> {
     for name in names {
         bench.create(name, 100).await;
     }
-    bench.binds_healthy(5).await;
-    let after = Scrape::at_least(&bench.scheduler, "berth_plugins_share_spent_total", 1.0).await;
+    let after = spent_while_others_come(&bench, "berth_plugins_share_spent_total").await;
     vec![alone(before), alone(after)]
 }
 
-/// Claims of one namespace have selectors that are made to be slow, while other pods keep coming.
+/// Claims of one namespace have selectors that are made to be slow.
 pub(super) async fn namespace_share_spent() -> Vec<Moment> {
     let bench = selectors::start().await;
     let before = Scrape::of(&bench.scheduler).await;
     bench.cluster.create_all(selectors::consumers()).await;
+    let after = spent_while_others_come(&bench, "berth_namespace_share_spent_total{namespace=\"default\"}").await;
+    vec![alone(before), alone(after)]
+}
+
+/// The scrape in which the counter has grown. A share is spent only while other pods wait, so healthy pods keep coming.
+async fn spent_while_others_come(bench: &Bench, counter: &str) -> Scrape {
     let others = async {
         for number in 0.. {
             bench.cluster.create(&pod_of("healthy", number)).await;
             bench.cluster.node_of(&name_of("healthy", number)).await;
         }
     };
-    let counter = "berth_namespace_share_spent_total{namespace=\"default\"}";
     tokio::select! {
-        after = Scrape::at_least(&bench.scheduler, counter, 1.0) => vec![alone(before), alone(after)],
+        after = Scrape::at_least(&bench.scheduler, counter, 1.0) => after,
         () = others => panic!("pods keep coming"),
     }
 }
