@@ -1,6 +1,7 @@
 //! Plugins and searches that use up the time of the scheduling thread.
 
 use berth_test_guests::{At, slow_at, slow_hint};
+use serde_json::Value;
 
 use super::prometheus::{Moment, Scrape, alone};
 use crate::{
@@ -52,10 +53,8 @@ pub(super) async fn plugins_share_spent() -> Vec<Moment> {
     let names = ["SlowA", "SlowB", "SlowC", "SlowD"];
     let bench = start(names.map(slow).into(), "").await;
     let before = Scrape::of(&bench.scheduler).await;
-    for name in names {
-        bench.create(name, 100).await;
-    }
-    let after = spent_while_others_come(&bench, "berth_plugins_share_spent_total").await;
+    let pods = (0..100).flat_map(|number| names.map(|name| pod_of(name, number)));
+    let after = spent_while_others_come(&bench, pods, "berth_plugins_share_spent_total").await;
     vec![alone(before), alone(after)]
 }
 
@@ -63,21 +62,25 @@ pub(super) async fn plugins_share_spent() -> Vec<Moment> {
 pub(super) async fn namespace_share_spent() -> Vec<Moment> {
     let bench = selectors::start().await;
     let before = Scrape::of(&bench.scheduler).await;
-    bench.cluster.create_all(selectors::consumers()).await;
-    let after = spent_while_others_come(&bench, "berth_namespace_share_spent_total{namespace=\"default\"}").await;
+    let counter = "berth_namespace_share_spent_total{namespace=\"default\"}";
+    let after = spent_while_others_come(&bench, selectors::consumers(), counter).await;
     vec![alone(before), alone(after)]
 }
 
-/// The scrape in which the counter has grown. A share is spent only while other pods wait, so healthy pods keep coming.
-async fn spent_while_others_come(bench: &Bench, counter: &str) -> Scrape {
-    let others = async {
+/// Creates pods that take much time. Returns the scrape in which the counter has grown. A share is spent only while
+/// other pods wait, so healthy pods keep coming.
+async fn spent_while_others_come(bench: &Bench, slow: impl IntoIterator<Item = Value>, counter: &str) -> Scrape {
+    let healthy = async {
         for number in 0.. {
             bench.cluster.create(&pod_of("healthy", number)).await;
             bench.cluster.node_of(&name_of("healthy", number)).await;
         }
     };
+    let pods = async {
+        tokio::join!(bench.cluster.create_all(slow), healthy);
+    };
     tokio::select! {
         after = Scrape::at_least(&bench.scheduler, counter, 1.0) => after,
-        () = others => panic!("pods keep coming"),
+        () = pods => panic!("pods keep coming"),
     }
 }
