@@ -297,7 +297,7 @@ impl Metrics {
             config_reloads: add.counter(
                 own,
                 "berth_config_reloads_total",
-                "KubeSchedulerConfiguration reload attempts, by result.",
+                "Attempts to read a changed KubeSchedulerConfiguration or PluginHostConfiguration, by result.",
                 &["result"],
             ),
             credential_renewals: add.counter(
@@ -391,7 +391,7 @@ impl Metrics {
         self.volume_stage_errors.with_label_values(&["bind"]).inc();
     }
 
-    /// Records that the configuration was read again: `applied`, `unchanged` or `refused`.
+    /// Records that a configuration was read again: `applied`, `unchanged` or `refused`.
     pub fn config_reloaded(&self, result: &str) {
         self.config_reloads.with_label_values(&[result]).inc();
     }

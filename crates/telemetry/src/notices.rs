@@ -426,7 +426,7 @@ impl Notice {
             }
             Self::SettingsApplied { file } => Row {
                 log: Row::info(Fields { file: Some(file), ..Fields::default() }, "plugin configuration applied"),
-                metric: None,
+                metric: Some(Metric::ConfigReloaded("applied")),
                 audit: None,
                 event: None,
             },
@@ -441,7 +441,7 @@ impl Notice {
                     Fields::reason(&reason),
                     "plugin configuration rejected; keeping the previous settings",
                 ),
-                metric: None,
+                metric: Some(Metric::ConfigReloaded("refused")),
                 audit: None,
                 event: Row::event(
                     EventReason::PluginSettingsRefused,

@@ -103,25 +103,34 @@ impl Cluster {
     pub(crate) async fn scheduler_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
-        self.run_with(&[&["--leader-elect=false"], named, arguments].concat(), variables).await
+        self.start_scheduler("run", &[&["--leader-elect=false"], named, arguments].concat(), variables).await
     }
 
     /// Starts `berth run` and waits until it has seen all pods and nodes.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Scheduler {
-        self.run_with(arguments, &[]).await
+        self.start_scheduler("run", arguments, &[]).await
     }
 
-    async fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
+    /// Starts `berth kube-scheduler`, which has flags of kube-scheduler that `berth run` does not have, and waits until
+    /// it has seen all pods and nodes.
+    pub(crate) async fn kube_scheduler(&self, arguments: &[&str]) -> Scheduler {
+        self.start_scheduler("kube-scheduler", &[&["--secure-port", "0"], arguments].concat(), &[]).await
+    }
+
+    async fn start_scheduler(&self, command: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let kubeconfig = self.kubeconfig().display().to_string();
         let number = self.n_schedulers.fetch_add(1, Ordering::Relaxed);
         let socket = self.dir.path().join(format!("admin-{number}.sock"));
         let admin = socket.display().to_string();
-        let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
+        let fixed =
+            [command, "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
         let began = Instant::now();
         let mut process = Process::berth_with(fixed.iter().chain(arguments), variables);
         let line = process.line("serving /metrics").await;
         let address = line.split_once("address=").expect("the address").1;
-        let address = address.split_whitespace().next().expect("an address").parse().expect("an address");
+        // klog writes the value in quotes.
+        let address = address.split_whitespace().next().expect("an address").trim_matches('"');
+        let address = address.parse().expect("an address");
         let mut scheduler = Scheduler { process, live_after: Duration::MAX, address, socket };
         scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
         scheduler.live_after = began.elapsed();

@@ -2,7 +2,7 @@
 //! tests check the pods of both profiles, the objects in the API server, and what the operator sees. `connections`
 //! tests clients of the endpoints instead.
 
-mod bench;
+pub(crate) mod bench;
 mod connections;
 mod effects;
 mod faults;
@@ -10,6 +10,6 @@ mod files;
 mod floods;
 mod grants;
 mod reads;
-mod selectors;
+pub(crate) mod selectors;
 mod start;
 mod time;

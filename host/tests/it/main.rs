@@ -6,6 +6,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test ends where its footing is gone")]
 
+mod alerts;
 mod audit_log;
 mod author;
 mod bad_input;

@@ -10,6 +10,7 @@ mod effects;
 mod encode;
 mod explains;
 mod faults;
+mod misses_an_event;
 mod other;
 mod points;
 mod shows_objects;
@@ -27,6 +28,7 @@ pub use carries_state::{carries_state, never_hands_over};
 pub use effects::{WantedEffect, asks_for};
 pub use explains::{Words, explains};
 pub use faults::{GuestFault, faults_at};
+pub use misses_an_event::misses_an_event;
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
@@ -52,6 +54,7 @@ mod tests {
             super::carries_state(),
             super::core_module(),
             super::imports_wasi(),
+            super::misses_an_event("MissesAnEvent"),
             super::of_another_world(),
             super::sorts_without_lifecycle(),
             super::without_cycle(),

@@ -23,7 +23,7 @@ const HEALTHY_TIME: Duration = Duration::from_secs(2);
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
 
 /// A plugin. Its profile is named after it and has no other plugin that is not built in.
-pub(super) struct Guest {
+pub(crate) struct Guest {
     pub name: String,
     pub at: At,
     pub bytes: Vec<u8>,
@@ -32,17 +32,17 @@ pub(super) struct Guest {
 }
 
 /// A cluster and its scheduler. The profile called `healthy` has only built-in plugins.
-pub(super) struct Bench {
+pub(crate) struct Bench {
     pub cluster: Cluster,
     pub scheduler: Scheduler,
 }
 
 impl Guest {
-    pub(super) fn new(name: impl Into<String>, at: At, bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, at: At, bytes: Vec<u8>) -> Self {
         Self { name: name.into(), at, bytes, is_late: false }
     }
 
-    pub(super) fn late(self) -> Self {
+    pub(crate) fn late(self) -> Self {
         Self { is_late: true, ..self }
     }
 
@@ -69,12 +69,12 @@ impl Guest {
 
 impl Bench {
     /// Starts a scheduler. `rules` is the rest of the configuration of plugins.
-    pub(super) async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Self {
+    pub(crate) async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Self {
         Self::start_with(cluster, guests, rules, &[]).await
     }
 
     /// Does the same with further arguments.
-    pub(super) async fn start_with(cluster: Cluster, guests: Vec<Guest>, rules: &str, more: &[&str]) -> Self {
+    pub(crate) async fn start_with(cluster: Cluster, guests: Vec<Guest>, rules: &str, more: &[&str]) -> Self {
         let dir = cluster.dir.path().to_owned();
         let path = |name: &str| dir.join(name).display().to_string();
         let sections: String = guests.iter().map(Guest::section).collect();
@@ -99,24 +99,24 @@ impl Bench {
     }
 
     /// Puts a binary into the plugins directory by an atomic rename.
-    pub(super) fn place(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn place(&self, name: &str, bytes: &[u8]) {
         place(self.cluster.dir.path(), name, bytes);
     }
 
     /// Replaces the plugin configuration by an atomic rename. `rules` is as in [`Self::start`].
-    pub(super) fn configure(&self, rules: &str) {
+    pub(crate) fn configure(&self, rules: &str) {
         let file = self.cluster.dir.path().join("rules.yaml");
         fs::write(file.with_extension("incoming"), format!("{HEADER}{rules}")).expect("a file");
         fs::rename(file.with_extension("incoming"), file).expect("a new name");
     }
 
     /// Creates `n` pods for a guest's profile.
-    pub(super) async fn create(&self, guest: &str, n: usize) {
+    pub(crate) async fn create(&self, guest: &str, n: usize) {
         self.cluster.create_all((0..n).map(|number| pod_of(guest, number))).await;
     }
 
     /// Creates `n` pods for the healthy profile, and waits until they are bound.
-    pub(super) async fn binds_healthy(&self, n: usize) -> Seen {
+    pub(crate) async fn binds_healthy(&self, n: usize) -> Seen {
         self.create("healthy", n).await;
         let names: Vec<String> = (0..n).map(|number| name_of("healthy", number)).collect();
         let are_bound = |seen: &Seen| names.iter().all(|name| is_bound(seen, name));
@@ -124,7 +124,7 @@ impl Bench {
     }
 
     /// Creates healthy pods one after the other. Each must be bound in time, and `/livez` must answer after each.
-    pub(super) async fn binds_healthy_in_time(&self, numbers: std::ops::Range<usize>) {
+    pub(crate) async fn binds_healthy_in_time(&self, numbers: std::ops::Range<usize>) {
         let mut longest = Duration::ZERO;
         for number in numbers {
             let start = Instant::now();
@@ -138,7 +138,7 @@ impl Bench {
     }
 
     /// Waits until the admin endpoint shows these plugins with the wanted values.
-    pub(super) async fn shows<'a>(&self, wanted: impl IntoIterator<Item = (&'a str, Value)>) {
+    pub(crate) async fn shows<'a>(&self, wanted: impl IntoIterator<Item = (&'a str, Value)>) {
         for (name, wanted) in wanted {
             let is_right = |answer: &str| {
                 let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -151,7 +151,7 @@ impl Bench {
     }
 
     /// The output of `berth plugin list` as JSON, by the plugin's name.
-    pub(super) async fn list(&self) -> BTreeMap<String, Value> {
+    pub(crate) async fn list(&self) -> BTreeMap<String, Value> {
         let socket = self.scheduler.socket();
         let listed = Process::berth(["plugin", "list", "-o", "json", "--socket", &socket]).ended(LIMIT).await;
         assert!(listed.status.success(), "{}", listed.err);
@@ -161,7 +161,7 @@ impl Bench {
     }
 
     /// Waits until a counter has reached a value.
-    pub(super) async fn counts(&self, counter: &str, at_least: u64) {
+    pub(crate) async fn counts(&self, counter: &str, at_least: u64) {
         let value = |text: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(counter))?;
             line.trim().parse::<u64>().ok()
@@ -182,16 +182,16 @@ fn has(actual: &Value, wanted: &Value) -> bool {
     }
 }
 
-pub(super) fn is_bound(seen: &Seen, pod: &str) -> bool {
+pub(crate) fn is_bound(seen: &Seen, pod: &str) -> bool {
     seen.nodes.get(pod).is_some_and(|nodes| !nodes.is_empty())
 }
 
 /// The name of a pod of [`Bench::create`].
-pub(super) fn name_of(guest: &str, number: usize) -> String {
+pub(crate) fn name_of(guest: &str, number: usize) -> String {
     format!("{}-{number}", profile(guest))
 }
 
-pub(super) fn pod_of(guest: &str, number: usize) -> Value {
+pub(crate) fn pod_of(guest: &str, number: usize) -> Value {
     let mut pod = pod(&name_of(guest, number), "100m", "16Mi");
     pod["spec"]["schedulerName"] = json!(profile(guest));
     pod

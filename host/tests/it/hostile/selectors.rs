@@ -63,9 +63,13 @@ fn consumer(number: usize) -> Value {
     consumer
 }
 
-/// The claims displace each other's programs from the cache in turn. The healthy pods are in the same namespace.
-#[tokio::test(flavor = "multi_thread")]
-async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
+/// A pod for each claim.
+pub(crate) fn consumers() -> impl Iterator<Item = Value> {
+    (0..HOSTILE).map(consumer)
+}
+
+/// Starts a cluster with devices and with claims that have such selectors, and a scheduler.
+pub(crate) async fn start() -> Bench {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "5"]).await;
     let client = cluster.pods.clone().into_client();
     let class = json!({"metadata": {"name": "gpu.example.com"}, "spec": {}});
@@ -86,8 +90,14 @@ async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
         claim(&claims, number).await;
     }
     let selects = harmless("Selects", At::Filter).expect("a component");
-    let bench = Bench::start(cluster, vec![Guest::new("Selects", At::Filter, selects)], "").await;
-    bench.cluster.create_all((0..HOSTILE).map(consumer)).await;
+    Bench::start(cluster, vec![Guest::new("Selects", At::Filter, selects)], "").await
+}
+
+/// The claims displace each other's programs from the cache in turn. The healthy pods are in the same namespace.
+#[tokio::test(flavor = "multi_thread")]
+async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
+    let bench = start().await;
+    bench.cluster.create_all(consumers()).await;
     let n_told = |seen: &Seen| seen.messages.keys().filter(|name| name.starts_with("consumer")).count();
     bench.cluster.until("a search that ended", |seen| n_told(seen) > 0).await;
     bench.binds_healthy_in_time(0..20).await;
