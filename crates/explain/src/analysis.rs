@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{
     Call, Effect, PluginIdx, Point, Profile, Status,
-    run::{self, Attempt, Diagnosis, PreFilterOutcome, Rejection, SearchRange},
+    run::{self, Attempt, Diagnosis, PreFilterAnswer, PreFilterOutcome, Rejection, SearchRange},
 };
 use berth_model::{NodeIdx, NodeSet};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,8 @@ pub struct Analysis {
     pub pod_rejected: Option<PodRejected>,
     /// The message of a plugin that broke. The rest of the answer is then unknown.
     pub error: Option<String>,
+    /// The plugins whose PreFilter names nodes that do not exist.
+    pub missing_nodes: Vec<MissingNodes>,
     /// The report of each plugin on its own, in the order of the profile.
     pub plugins: Vec<PluginReport>,
     /// Each set of plugins that refuse the same nodes. The smallest sets come first, and among sets of the same size
@@ -92,6 +94,18 @@ pub struct PodRejected {
     pub code: String,
     /// The message in the plugins' own words.
     pub message: String,
+}
+
+/// The nodes to which a plugin's PreFilter restricts the pod, and that do not exist. Kubernetes ignores such names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingNodes {
+    /// The name of the plugin.
+    pub plugin: String,
+    /// The number of names without a node.
+    pub nodes: usize,
+    /// Some of the names.
+    pub examples: Vec<String>,
 }
 
 /// The answers of one plugin about all nodes, as if it were the only one.
@@ -278,7 +292,9 @@ fn ask(
     analysis: &mut Analysis,
 ) -> Result<Option<Obstacles>, Status> {
     let mut attempt = Attempt::default();
-    if let PreFilterOutcome::Rejected { status, plugins } = run::pre_filter(profile, call, &mut attempt)? {
+    let outcome = run::pre_filter(profile, call, &mut attempt)?;
+    analysis.missing_nodes = missing_nodes(profile, call, &attempt);
+    if let PreFilterOutcome::Rejected { status, plugins } = outcome {
         analysis.resources = sums(call.table, call.pod, call.table.nodes());
         analysis.pod_rejected = Some(PodRejected {
             plugins: plugins.into_iter().map(|plugin| profile.name(plugin).to_string()).collect(),
@@ -316,6 +332,19 @@ fn obstacles(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], neare
     let near = nearest.iter().find(|near| !near.lacks.is_empty());
     obstacles.nearest = near.and_then(|near| call.table.find(call.table.symbols.lookup(&near.node)?));
     obstacles
+}
+
+fn missing_nodes(profile: &Profile, call: &Call<'_>, attempt: &Attempt) -> Vec<MissingNodes> {
+    let exists = |name: &String| call.table.symbols.lookup(name).is_some_and(|name| call.table.find(name).is_some());
+    let of_plugin = |answer: &PreFilterAnswer| {
+        let missing: Vec<&String> = answer.nodes.iter().flatten().filter(|name| !exists(name)).collect();
+        (!missing.is_empty()).then(|| MissingNodes {
+            plugin: profile.name(answer.plugin).to_string(),
+            nodes: missing.len(),
+            examples: missing.into_iter().take(N_EXAMPLES).cloned().collect(),
+        })
+    };
+    attempt.findings().pre_filters().iter().filter_map(of_plugin).collect()
 }
 
 /// The nodes that PreFilter left out, as refusals by its plugins. Empty if PreFilter named every node.

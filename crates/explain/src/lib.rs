@@ -25,8 +25,8 @@ mod text;
 mod words;
 
 pub use analysis::{
-    Analysis, CYCLES, Combination, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected, Preemption,
-    ReasonCount, Refusals, analyze, refusals,
+    Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected,
+    Preemption, ReasonCount, Refusals, analyze, refusals,
 };
 pub use cause::Cause;
 pub use explanation::Explanation;

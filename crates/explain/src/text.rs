@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected},
+    analysis::{Analysis, MissingNodes, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected},
     cause::Cause,
     explanation::Explanation,
     nearest::NearNode,
@@ -295,6 +295,10 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     }
     if let Some(rejected) = &analysis.pod_rejected {
         writeln!(out, "  no node is looked at: {} ({})", rejected.message, rejected.plugins.join(", "))?;
+    }
+    for MissingNodes { plugin, nodes, examples } in &analysis.missing_nodes {
+        let examples = some_of(examples, *nodes);
+        writeln!(out, "  PreFilter of {plugin} restricts the pod to nodes of which {nodes} do not exist ({examples})")?;
     }
     write_plugins(out, analysis)?;
     let together = || analysis.combinations.iter().filter(|combination| combination.plugins.len() > 1);

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, NotBound, Outcome, PodName, PodRejected, Question,
-    Rejected, Retry, Sampled, State, Subject, analyze,
+    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome, PodName, PodRejected,
+    Question, Rejected, Retry, Sampled, State, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -348,4 +348,19 @@ fn nodes_that_an_extender_left_out_are_its_own() {
     };
     let text = Explanation::new(subject(), Some((placed, 0)), None).text();
     assert!(text.contains("2 refused by an HTTP extender (b, ...)"), "{text}");
+}
+
+/// A misspelt node is otherwise invisible: kube-scheduler ignores the name and counts the nodes that exist.
+#[test]
+fn nodes_that_do_not_exist_are_named() {
+    let expression = json!({"key": "metadata.name", "operator": "In", "values": ["node-1"]});
+    let term = json!({"matchFields": [expression]});
+    let affinity =
+        json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
+    let explanation = explained(&mut mixed(), &pod("web").spec("affinity", affinity).build());
+    let missing = MissingNodes { plugin: "NodeAffinity".to_owned(), nodes: 1, examples: vec!["node-1".to_owned()] };
+    assert_eq!(explanation.analysis.as_ref().expect("it was worked out").missing_nodes, [missing]);
+    let text = explanation.text();
+    let line = "PreFilter of NodeAffinity restricts the pod to nodes of which 1 do not exist (node-1)";
+    assert!(text.contains(line), "{text}");
 }

@@ -175,6 +175,9 @@ fn says_now(analysis: &Analysis) -> Markup {
         @if let Some(rejected) = &analysis.pod_rejected {
             p { "No node is looked at: " (rejected.message) " (" (rejected.plugins.join(", ")) ")" }
         }
+        @for missing in &analysis.missing_nodes {
+            p { "PreFilter of " (missing.plugin) " restricts the pod to nodes of which " (thousands(missing.nodes)) " do not exist, such as " (missing.examples.join(", ")) "." }
+        }
         @if !analysis.plugins.is_empty() {
             div.scroll tabindex="0" role="group" aria-label="Table" { table {
                 caption { "Each plugin by itself" }
