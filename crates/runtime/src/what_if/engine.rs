@@ -101,8 +101,8 @@ impl Engine {
     pub(super) fn start(requests: mpsc::Sender<FollowRequest>) -> io::Result<Self> {
         // Only the holder of the permit asks, so one place is enough.
         let (ask, inquiries) = channel::sync_channel(1);
-        let thread = EngineThread { inquiries, requests, kept: None };
-        berth_threads::spawn_background_with_stack("what-if", STACK, move || thread.run())?;
+        let work = move || EngineThread { inquiries, requests, kept: None }.run();
+        berth_threads::spawn_background_with_stack("what-if", STACK, work)?;
         Ok(Self(ask))
     }
 
@@ -245,7 +245,8 @@ impl Followed {
         self.placing.reconfigure(settings, profiles);
         self.placing.give_up_when(Box::new(move || bounds.are_exceeded()));
         let batch = Batch { bounds: BatchBounds::DEFAULT, scheduler_name: scheduler_name.as_deref() };
-        let answered = what_if_followed(&mut self.placing, &cluster, request, &batch, self.token());
+        let token = self.token();
+        let answered = what_if_followed(&mut self.placing, &cluster, request, &batch, token);
         self.placing.give_up_when(Box::new(|| false));
         answered
     }
