@@ -12,7 +12,7 @@ use berth_runtime::{
     KEPT_DECISIONS_MIB, Options,
     rights::{Election, Operation, Serving},
 };
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
 use crate::compiler::compiler_process;
 
@@ -152,6 +152,9 @@ impl From<Execution> for berth_config::Execution {
 
 #[derive(Args, Debug)]
 pub(crate) struct Run {
+    // This field comes first, because each later field takes its own options out.
+    #[command(flatten)]
+    pub all: AllOptions,
     /// kubeconfig file [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
@@ -173,6 +176,40 @@ pub(crate) struct Run {
     pub print_config: bool,
     #[command(flatten)]
     pub serving: ServingFlags,
+}
+
+/// All options of a command, as they were given. This type adds no option to the command.
+#[derive(Clone, Debug)]
+pub(crate) struct AllOptions(ArgMatches);
+
+impl AllOptions {
+    /// The values of an option, or its default, as one text. It is empty if the option has neither. `id` is the name of
+    /// the option in the command's definition.
+    pub(crate) fn shown(&self, id: &str) -> String {
+        let values = self.0.try_get_raw(id).ok().flatten().into_iter().flatten();
+        values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl FromArgMatches for AllOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for AllOptions {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command
+    }
 }
 
 #[derive(Args, Debug)]

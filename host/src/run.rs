@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
 use berth_config::{Overrides, Program, Usage, emulation::Emulation};
-use berth_kube_flags::{Given, ServingFlags};
+use berth_kube_flags::ServingFlags;
 use berth_model::Release;
 use berth_plugin_cli::block_on_runtime;
 use berth_runtime::{Draft, Options, Session, release};
@@ -21,7 +21,10 @@ use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
-use crate::{options::Run, serving};
+use crate::{
+    options::{AllOptions, Run},
+    serving,
+};
 
 /// The options of a scheduler on a cluster, as the command line gives them.
 pub(crate) struct Invocation {
@@ -65,7 +68,7 @@ fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
             Err(Usage(format!("--{flag} needs --secure-port PORT: without it, HTTPS is not served")))
         }
         (_, serving) => {
-            let flags = options_with_values(given);
+            let flags = options_with_values(&arguments.all);
             Ok(serving.map(|serving| SecureServing { flags, ..serving }))
         }
     }
@@ -81,13 +84,13 @@ pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
 }
 
 /// All options with their values or defaults, sorted by name, as `/flagz` shows them.
-fn options_with_values(given: &Given) -> Vec<(String, String)> {
+fn options_with_values(all: &AllOptions) -> Vec<(String, String)> {
     let run = Run::augment_args(clap::Command::new("run"));
     let own = run.get_arguments().filter_map(|option| Some((option.get_long()?, option.get_id().as_str())));
     // These options are those of all commands.
     let of_all = [("log", "log"), ("log-format", "log_format")];
     let mut options: Vec<(String, String)> =
-        own.chain(of_all).map(|(name, id)| (name.to_owned(), given.shown(id))).collect();
+        own.chain(of_all).map(|(name, id)| (name.to_owned(), all.shown(id))).collect();
     options.sort();
     options
 }

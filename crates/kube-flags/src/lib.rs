@@ -373,14 +373,6 @@ impl Given {
         all
     }
 
-    /// The values of an option of the command that took the flags, or its default, as one text. It is empty if the
-    /// option has neither. `id` is the name of the option in the command's definition.
-    #[must_use]
-    pub fn shown(&self, id: &str) -> String {
-        let values = self.0.try_get_raw(id).ok().flatten().into_iter().flatten();
-        values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")
-    }
-
     /// The value of a switch. Values were checked when they were read.
     #[must_use]
     pub fn switch(&self, name: &str) -> Option<bool> {

@@ -40,11 +40,6 @@ fn may(user: &str, spec: &Value) -> bool {
 
 impl Bench {
     pub(crate) async fn start() -> Self {
-        Self::start_with(&[]).await
-    }
-
-    /// Starts a scheduler with further options.
-    pub(crate) async fn start_with(more: &[&str]) -> Self {
         let reviewer = Reviewer::start(may).await;
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         let path = |name: &str| cluster.dir.path().join(name);
@@ -59,8 +54,7 @@ impl Bench {
             flag("authentication-kubeconfig", "reviewer.kubeconfig"),
             flag("authorization-kubeconfig", "reviewer.kubeconfig"),
         ];
-        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        let mut scheduler = cluster.scheduler(&flags).await;
+        let mut scheduler = cluster.scheduler(&flags.each_ref().map(String::as_str)).await;
         scheduler.process.line("serving HTTPS").await;
         Self { cluster, scheduler, port, _reviewer: reviewer }
     }

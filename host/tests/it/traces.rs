@@ -368,7 +368,7 @@ async fn spans_go_over_tls_to_a_collector_with_a_trusted_certificate() {
         let variables = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)];
         let mut bench = Bench::start_with(cluster, &endpoint, 1_000_000, &variables).await;
         bench.cluster.create(&pod("a", "100m", "64Mi")).await;
-        let line = bench.scheduler.process.line("the collector of traces does not take spans; they are lost").await;
+        let line = bench.scheduler.process.line("the trace collector does not accept spans").await;
         assert!(line.contains("invalid peer certificate"), "{line}");
         assert_eq!(collector.now().n_requests, n_requests, "{protocol}: nothing goes to an unknown collector");
     }

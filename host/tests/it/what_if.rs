@@ -3,8 +3,11 @@
 use std::{fs, process::Command};
 
 use http_body_util::BodyExt as _;
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
 use kube::{Client, Config, api::ListParams, config::AuthInfo};
 use serde_json::{Value, json};
+use tokio::net::UnixStream;
 
 use crate::{
     cluster::{Cluster, pod},
@@ -145,13 +148,26 @@ fn compares_numbers() -> String {
     json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": [tolerant], "variants": variants}).to_string()
 }
 
+/// Under the name kube-scheduler, the scheduler takes feature gates, and answers on its admin socket.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_feature_gates_of_the_scheduler_apply() {
     for (options, placed) in [(&[][..], 0), (&["--feature-gates=TaintTolerationComparisonOperators=true"][..], 1)] {
-        let bench = Bench::start_with(options).await;
-        let answer = ask(&bench, "root", &compares_numbers()).await.expect("an answer");
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+        let scheduler = cluster.kube_scheduler(&[&["--leader-elect=false"], options].concat()).await;
+        let answer = ask_on_socket(&scheduler.socket(), &compares_numbers()).await;
         assert_eq!(answer["variants"][0]["placed"], placed, "{options:?}: {answer}");
     }
+}
+
+/// The answer on the admin socket, which is for the scheduler's own user.
+async fn ask_on_socket(socket: &str, question: &str) -> Value {
+    let stream = UnixStream::connect(socket).await.expect("a connection");
+    let (mut sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP");
+    tokio::spawn(connection);
+    let request = http::Request::post("/what-if").header("host", "scheduler").body(question.to_owned());
+    let response = sender.send_request(request.expect("a request")).await.expect("an answer");
+    let body = response.into_body().collect().await.expect("a whole answer").to_bytes();
+    serde_json::from_slice(&body).expect("JSON")
 }
 
 /// The program in Go gets the same answer from a running scheduler as the other example program gets from the library.

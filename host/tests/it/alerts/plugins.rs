@@ -94,7 +94,10 @@ pub(super) async fn misses_an_event() -> Vec<Moment> {
     let flags = ["--leader-elect=false", "--pod-max-in-unschedulable-pods-duration=1s"];
     let arguments = [&flags[..], &["--config", &config, "--plugins-dir", &plugins]].concat();
     let scheduler = cluster.kube_scheduler(&arguments).await;
-    let before = Scrape::when(&scheduler, |scrape| scrape.has("plugin=\"MissesAnEvent\",version=\"1.2.3\"")).await;
+    let before = Scrape::when(&scheduler, |scrape| {
+        scrape.has("plugin=\"MissesAnEvent\",profile=\"default-scheduler\",version=")
+    })
+    .await;
 
     cluster.create(&pod("waits", "1", "1Gi")).await;
     cluster.until("a rejection", |seen| seen.messages.contains_key("waits")).await;
