@@ -129,13 +129,13 @@ fn key(object: ObjectRef) -> ObjectKey {
 /// The number of objects that a text shows.
 const SHOWN: usize = 8;
 
-/// The objects in words, with `between` between them.
-pub(super) fn shown(objects: &[ObjectKey], between: &str) -> String {
+/// The objects in words.
+pub(super) fn shown(objects: &[ObjectKey]) -> String {
     let mut texts: Vec<String> = objects.iter().take(SHOWN).map(object).collect();
     if objects.len() > SHOWN {
         texts.push(format!("{} other objects", objects.len() - SHOWN));
     }
-    texts.join(between)
+    texts.join(" or ")
 }
 
 /// Says, after the name of a plugin, that it is not asked again when these objects change, and how to mend that.
@@ -145,7 +145,7 @@ pub(super) fn not_asked_again(unnamed: &[ObjectKey]) -> String {
     format!(
         "is not asked again when {} changes, because its manifest's `objects` do not name {kinds}: add {kinds} to \
          `objects`, and grant `reads: [{kinds}]`",
-        shown(unnamed, " or ")
+        shown(unnamed)
     )
 }
 

@@ -108,7 +108,7 @@ fn wait_until(wait: &ObjectWait, until: Time) -> String {
 
 /// The objects after whose changes the plugin is asked again; empty if there are none.
 fn to_see(wait: &ObjectWait) -> String {
-    if wait.objects.is_empty() { String::new() } else { format!("to see {} changed", shown(&wait.objects, " or ")) }
+    if wait.objects.is_empty() { String::new() } else { format!("to see {} changed", shown(&wait.objects)) }
 }
 
 /// Which objects the plugin waits for in vain.
