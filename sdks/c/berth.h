@@ -373,7 +373,8 @@ void berth_nominate(struct berth_effects *effects, const char *uid, const char *
 void berth_event(struct berth_effects *effects, bool warning, const char *reason, const char *action, const char *note);
 /* Waits until one of the objects changes, then the scheduler calls the function again. The attempt fails with the message after
  * `milliseconds`. pre_bind may add it, and so may permit together with its own `milliseconds`. The objects may include the pod
- * itself, with the kind `v1/Pod`; the function then gets the changed pod. The wait must be the last effect in the list. */
+ * itself, with the kind `v1/Pod`; the function then gets the changed pod. The manifest's `objects` must name all other kinds.
+ * The wait must be the last effect in the list. */
 void berth_wait(struct berth_effects *effects, const struct berth_reference *objects, size_t n_objects,
                 uint64_t milliseconds, const char *message);
 

@@ -70,6 +70,10 @@ pub struct PluginAnswers {
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
     pub refused: Vec<NotGranted>,
+    /// The parts of the answers that the scheduler refuses or ignores whatever is granted, a line each. A file of cases
+    /// cannot expect them.
+    #[serde(skip)]
+    pub(crate) ignored: Vec<String>,
     /// Why a point has no answer. A file of cases cannot expect this.
     #[serde(skip)]
     pub(crate) unanswered: BTreeMap<Point, Unanswered>,
@@ -282,8 +286,9 @@ impl PluginAnswers {
 
     /// Adds what PreBind and Bind answer about a pod that waited.
     pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
-        let Self { pre_bind, bind, refused, .. } = answers;
+        let Self { pre_bind, bind, refused, ignored, .. } = answers;
         self.refused.extend(refused);
+        self.ignored.extend(ignored);
         let released = ReleasedPod { permit: None, pre_bind, bind };
         if released == ReleasedPod::default() {
             self.gone_on.insert(uid);
@@ -303,6 +308,7 @@ impl PluginAnswers {
         self.released.extend(answers.released);
         self.gone_on.extend(answers.gone_on);
         self.refused.extend(answers.refused);
+        self.ignored.extend(answers.ignored);
     }
 
     /// The answers as a file of cases can expect them.
@@ -311,6 +317,7 @@ impl PluginAnswers {
             gone_on: BTreeSet::new(),
             unknown_nodes: Vec::new(),
             refused: Vec::new(),
+            ignored: Vec::new(),
             unanswered: BTreeMap::new(),
             ..self
         }
@@ -356,6 +363,7 @@ impl PluginAnswers {
                  and in its entry of --plugin-config"
             )
         }));
+        lines.extend(self.ignored.iter().cloned());
         lines
     }
 

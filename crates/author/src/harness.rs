@@ -1,12 +1,13 @@
 //! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
 
-use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, RejectedNodes, Status};
-use berth_model::{NodeIdx, Pod, Time, api};
+use berth_framework::{BuildError, Call, DryRunCase, Grants, Needs, Plugin, PluginFactory, RejectedNodes, Status};
+use berth_model::{NodeIdx, ObjectKey, Pod, Time, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
+    ignored::{is_heard, own_key},
     placing::{self, Answering, Target},
     waiting_pods::{WaitingPod, WaitingPods},
 };
@@ -204,9 +205,9 @@ impl PluginHarness {
         }
         let mut answering = Answering { answers: &mut answers, grants };
         let stays = placing::permit_again(&mut *self.plugin, &call, waiting.node, &mut answering);
-        let (now, cycle) = (call.now, call.cycle);
+        let (now, cycle, own) = (call.now, call.cycle, own_key(&call));
         if stays {
-            hold(&mut waiting, &answers, now);
+            hold(&mut waiting, &answers, now, &self.plugin.manifest().needs, &own);
             self.waiting.insert(waiting);
         } else {
             self.plugin.end_cycle(cycle);
@@ -278,7 +279,7 @@ impl PluginHarness {
         });
         if let (Ok((answers, true)), Some(Target::Waits(node))) = (&decided, target) {
             let mut waiting = WaitingPod::new(cycle, pod.clone(), node);
-            hold(&mut waiting, answers, call.now);
+            hold(&mut waiting, answers, call.now, &plugin.manifest().needs, &own_key(&call));
             self.waiting.insert(waiting);
         } else {
             plugin.end_cycle(call.cycle);
@@ -313,9 +314,11 @@ impl PluginHarness {
     }
 }
 
-/// Takes in what Permit answered about a pod that it holds. Effects that were not granted are not carried out.
-fn hold(waiting: &mut WaitingPod, answers: &PluginAnswers, now: Time) {
+/// Takes in what Permit answered about a pod that it holds. Effects that were not granted are not carried out. `own` is
+/// the pod.
+fn hold(waiting: &mut WaitingPod, answers: &PluginAnswers, now: Time, needs: &Needs, own: &ObjectKey) {
     let Some(permit) = &answers.permit else { return };
     let effects = if answers.refused.is_empty() { permit.effects.as_slice() } else { &[] };
-    waiting.hold(permit.wait_milliseconds.unwrap_or_default(), effects, now);
+    let milliseconds = permit.wait_milliseconds.unwrap_or_default();
+    waiting.hold(milliseconds, effects, now, |object| is_heard(needs, own, object));
 }

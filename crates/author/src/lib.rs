@@ -20,6 +20,7 @@ mod conformance;
 mod every_point;
 mod full_cluster;
 mod harness;
+mod ignored;
 mod measure;
 mod nearest;
 mod placing;

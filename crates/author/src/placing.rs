@@ -2,7 +2,8 @@
 //! of files of cases.
 
 use berth_framework::{
-    Call, DryRun, Effect, Failure, Grants, PermitVerdict, Plugin, PostFilterOutcome, RejectedNodes, Removal, Status,
+    Call, DryRun, Effect, Failure, Grants, Needs, PermitVerdict, Plugin, Point, PostFilterOutcome, RejectedNodes,
+    Removal, Status,
 };
 use berth_model::{NodeIdx, NodeSet};
 use berth_scheduler::CyclePod;
@@ -11,6 +12,7 @@ use berth_testing::Answers;
 use crate::{
     answers::{NotGranted, PluginAnswers, PodAnswer},
     case_effect::CaseEffect,
+    ignored::ignored,
 };
 
 /// The answers of a step, while they are collected.
@@ -20,10 +22,17 @@ pub(crate) struct Answering<'a> {
 }
 
 impl Answering<'_> {
-    /// Records the effects of this answer that the scheduler would not carry out.
-    fn check(&mut self, point: &'static str, call: &Call<'_>, effects: &[Effect]) {
+    /// Records the effects of this answer that the scheduler would not carry out. `holds` says whether Permit holds the
+    /// pod.
+    fn check(&mut self, point: Point, needs: &Needs, call: &Call<'_>, effects: &[Effect], holds: bool) {
+        self.check_grants(point, call, effects);
+        self.answers.ignored.extend(ignored(point, needs, call, effects, holds));
+    }
+
+    /// Records the first effect of this answer that was not granted.
+    fn check_grants(&mut self, point: Point, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            self.answers.refused.push(NotGranted { point, effect });
+            self.answers.refused.push(NotGranted { point: point.shown(), effect });
         }
     }
 }
@@ -108,7 +117,13 @@ fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &
 fn permit(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.permit() {
         let (verdict, effects) = point.permit(call, node);
-        answering.check("Permit", call, &effects);
+        let needs = &plugin.manifest().needs;
+        match verdict {
+            PermitVerdict::Allow => answering.check(Point::Permit, needs, call, &effects, false),
+            PermitVerdict::Wait(_) => answering.check(Point::Permit, needs, call, &effects, true),
+            // The scheduler carries out no effect together with a rejection.
+            PermitVerdict::Deny(_) => answering.check_grants(Point::Permit, call, &effects),
+        }
         answering.answers.permit = PodAnswer::of_verdict(verdict, &effects).unless_empty();
     }
 }
@@ -119,7 +134,8 @@ fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut
         return;
     }
     if let Some(answer) = plugin.bind().map(|point| point.bind(call, node)) {
-        answering.check("Bind", call, answer.as_deref().unwrap_or_default());
+        let effects = answer.as_deref().unwrap_or_default();
+        answering.check(Point::Bind, &plugin.manifest().needs, call, effects, false);
         answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
     }
     if answering.answers.lets_the_pod_be_bound()
@@ -141,7 +157,8 @@ fn pre_bind(
         return Some(status.into());
     }
     let answer = plugin.pre_bind()?.pre_bind(call, node);
-    answering.check("PreBind", call, answer.as_deref().unwrap_or_default());
+    let effects = answer.as_deref().unwrap_or_default();
+    answering.check(Point::PreBind, &plugin.manifest().needs, call, effects, false);
     PodAnswer::of_effects(answer).unless_empty()
 }
 
@@ -168,7 +185,7 @@ pub(crate) fn post_filter(
     let absent = answers.pre_filter.as_ref().or(left_out.as_ref());
     let failure = Failure { rejections: &rejections, absent, nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
-    answering.check("PostFilter", call, &effects);
+    answering.check(Point::PostFilter, &plugin.manifest().needs, call, &effects, false);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
     let nominate = nominate.map(|node| node.map(name).unwrap_or_default());
     let effects = effects.iter().map(CaseEffect::from).collect();

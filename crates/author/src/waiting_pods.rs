@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Time};
 
-use crate::case_effect::{AwaitedObject, CaseEffect};
+use crate::{case_effect::CaseEffect, ignored::key};
 
 /// The pods, by uid.
 #[derive(Debug, Default)]
@@ -34,8 +34,14 @@ impl WaitingPod {
     }
 
     /// Takes in an answer of Permit: so many milliseconds from now, and the effects that the scheduler carries out. An
-    /// earlier end of the wait still holds.
-    pub(crate) fn hold(&mut self, milliseconds: u64, effects: &[CaseEffect], now: Time) {
+    /// earlier end of the wait still holds. The plugin is asked again about the objects that `is_heard` accepts.
+    pub(crate) fn hold(
+        &mut self,
+        milliseconds: u64,
+        effects: &[CaseEffect],
+        now: Time,
+        is_heard: impl Fn(&ObjectKey) -> bool,
+    ) {
         self.until = self.until.min(now + milliseconds);
         self.awaited.clear();
         let wait = effects.iter().find_map(|effect| match effect {
@@ -53,16 +59,10 @@ impl WaitingPod {
         });
         if let Some((objects, timeout)) = wait {
             self.until = self.until.min(now + timeout);
-            self.awaited.extend(objects.iter().map(key));
+            let keys = objects.iter().map(|object| key(&object.kind, &object.namespace, &object.name));
+            self.awaited.extend(keys.filter(is_heard));
         }
     }
-}
-
-/// Splits `apiVersion/kind`, and makes the key of the object.
-fn key(object: &AwaitedObject) -> ObjectKey {
-    let (api_version, kind) = object.kind.rsplit_once('/').unwrap_or(("", &object.kind));
-    let (namespace, name) = (object.namespace.clone(), object.name.clone());
-    ObjectKey { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace, name }
 }
 
 impl WaitingPods {

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use berth_author::{CaseFile, CaseHost};
 use berth_framework::{
-    BuildError, Call, Configure, ConfigureError, Effect, Grants, Manifest, ObjectRef, Permission, Permit,
-    PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points, PreBind, Reserve, Status,
+    BuildError, Call, Configure, ConfigureError, Effect, Grants, Manifest, Needs, ObjectKind, ObjectRef, Permission,
+    Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points, PreBind, Reserve, Status,
 };
 use berth_model::NodeIdx;
 
@@ -20,7 +20,9 @@ berth_framework::plugin!(Holds: Reserve, Permit, PreBind);
 
 impl Configure for Holds {
     fn describe() -> Manifest {
-        Manifest { name: "Holds".to_owned(), ..Manifest::default() }
+        let map = ObjectKind { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
+        let needs = Needs { objects: vec![map], ..Needs::default() };
+        Manifest { name: "Holds".to_owned(), needs, ..Manifest::default() }
     }
 
     fn configure(_args: &str) -> Result<Self, ConfigureError> {

@@ -37,7 +37,7 @@ use self::{
 };
 pub use self::{
     asking::PERMIT_WAIT,
-    follow::{BindingStage, PodBinding},
+    follow::{BindingStage, HeldAtPermit, PodBinding},
 };
 pub(crate) use self::{
     binding::{Choice, Input},
@@ -151,15 +151,27 @@ impl Bindings {
         self.go_on(context);
     }
 
-    /// Notes that the API server shows another version of a pod that may be between Reserve and PostBind.
+    /// Notes that cache or queue have taken in a change of a pod. Plugins that read pods as objects hear of it by a watch
+    /// of its own, which may be earlier or later, and then they are asked at both times: at the second time, what they
+    /// know from both watches agrees.
     pub(crate) fn pod_changed(&mut self, pod: &Pod, context: &mut Context) {
         if self.watchers.is_empty() {
             return;
         }
-        let [api_version, kind] = ["v1", "Pod"].map(str::to_owned);
-        let namespace = context.text(pod.namespace).to_owned();
-        let key = ObjectKey { api_version, kind, namespace, name: pod.name.to_string() };
-        self.object_changed(&key, context);
+        let (namespace, name) = (context.text(pod.namespace).to_owned(), pod.name.to_string());
+        self.core_object_changed("Pod", namespace, name, context);
+    }
+
+    /// Notes that the cache has taken in a change of a node, as [`Self::pod_changed`] does for pods.
+    pub(crate) fn node_changed(&mut self, name: &str, context: &mut Context) {
+        if !self.watchers.is_empty() {
+            self.core_object_changed("Node", String::new(), name.to_owned(), context);
+        }
+    }
+
+    fn core_object_changed(&mut self, kind: &str, namespace: String, name: String, context: &mut Context) {
+        let [api_version, kind] = ["v1", kind].map(str::to_owned);
+        self.object_changed(&ObjectKey { api_version, kind, namespace, name }, context);
     }
 
     /// Ends the waits whose time is out, as many as the turn has room for.

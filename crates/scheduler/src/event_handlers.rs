@@ -98,7 +98,7 @@ impl EventHandlers {
         remove_pod(uid, bindings, context);
     }
 
-    pub(crate) fn node_applied(&mut self, api: &api::Node, context: &mut Context) {
+    pub(crate) fn node_applied(&mut self, api: &api::Node, bindings: &mut Bindings, context: &mut Context) {
         let node = intern::node(api, context.symbols_mut());
         let conditions = api.status.conditions.iter().map(|it| (it.type_.clone(), it.status.clone())).collect();
         let old_conditions = self.node_conditions.insert(node.name, conditions);
@@ -114,18 +114,20 @@ impl EventHandlers {
                 }
             }
         }
+        bindings.node_changed(&api.metadata.name, context);
     }
 
     /// Handles the deletion of a node. A node that was never seen is ignored.
-    pub(crate) fn node_deleted(&mut self, name: &str, context: &mut Context) {
-        let Some(name) = context.table().symbols.lookup(name) else { return };
-        self.node_conditions.remove(&name);
-        let node = context.cache().node(name).and_then(|node| node.row()).map(|(_, node)| node.clone());
+    pub(crate) fn node_deleted(&mut self, name: &str, bindings: &mut Bindings, context: &mut Context) {
+        let Some(symbol) = context.table().symbols.lookup(name) else { return };
+        self.node_conditions.remove(&symbol);
+        let node = context.cache().node(symbol).and_then(|node| node.row()).map(|(_, node)| node.clone());
         if let Some(node) = node {
             context.move_all(&changes::node_deleted(node));
-            context.note_node_event(name, ObjectChange::Delete);
+            context.note_node_event(symbol, ObjectChange::Delete);
         }
-        context.cache_mut().remove_node(name);
+        context.cache_mut().remove_node(symbol);
+        bindings.node_changed(name, context);
     }
 }
 
@@ -245,6 +247,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         context.also_handling(&context.queue().pod_event_labels().deleted);
         context.note_pod_event(pod, ObjectChange::Delete, false);
     }
+    bindings.pod_changed(pod, context);
 }
 
 /// Removes a pod that no longer exists from cache, queue and bindings.
@@ -256,6 +259,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
         context.note_pod_event(&pending.pod, ObjectChange::Delete, false);
     }
     let on_node = context.cache().pod(&uid).map(|cached| Arc::clone(cached.pod()));
+    let gone = on_node.as_ref().or(pending.as_ref().map(|pending| &pending.pod)).cloned();
     if bindings.contains(&uid) {
         bindings.send(&uid, Input::Deleted, context);
     } else if let Some(pod) = on_node {
@@ -263,6 +267,9 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
         context.leave_node(&uid);
     } else if let Some(pending) = pending.filter(|_| was_nominated) {
         nomination_ended(&pending.pod, context);
+    }
+    if let Some(gone) = gone {
+        bindings.pod_changed(&gone, context);
     }
 }
 

@@ -150,8 +150,8 @@ impl Scheduler {
             Event::PodDeleted { namespace, name, uid } => {
                 event_handlers.pod_deleted(&namespace, &name, PodUid::from(uid), bindings, context);
             }
-            Event::NodeApplied(node) => event_handlers.node_applied(&node, context),
-            Event::NodeDeleted { name } => event_handlers.node_deleted(&name, context),
+            Event::NodeApplied(node) => event_handlers.node_applied(&node, bindings, context),
+            Event::NodeDeleted { name } => event_handlers.node_deleted(&name, bindings, context),
             Event::ObjectApplied { resource, key, json } => {
                 event_handlers::object_changed(&resource, key, Some(json), bindings, context);
             }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look for one kind of action among all")]
 
+mod asked_again;
 mod batching;
 mod extenders;
 mod faults;

@@ -163,6 +163,8 @@ fn decide(shell: &mut Shell) {
     shell.run("kubectl wait --for=jsonpath='{.status.nominatedNodeName}' --timeout=60s pod/careful");
     let node = shell.run("kubectl get pod careful -o jsonpath='{.spec.nodeName}'");
     assert_eq!(node, "", "it waits");
+    let told = shell.run("berth explain pod default/careful");
+    assert!(told.contains("waits to see v1/Pod default/careful changed: the pod was not approved"), "{told}");
     shell.run("kubectl label --overwrite pod careful example.com/approval=given");
     node_of(shell, "careful");
     run(shell, "hopeless", "example.com/approval=denied");

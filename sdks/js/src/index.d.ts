@@ -188,8 +188,8 @@ declare module "berth" {
     /**
      * Waits until one of the objects changes, then the scheduler calls the member again. The attempt fails with the message
      * after `timeoutMs`. `preBind` may return it, and so may `permit` together with its own `wait`. The objects may include the
-     * pod itself, `{ kind: "v1/Pod", namespace, name }`; the member then gets the changed pod. `wait` must be the last effect
-     * in the list.
+     * pod itself, `{ kind: "v1/Pod", namespace, name }`; the member then gets the changed pod. The plugin's `objects` must
+     * name all other kinds. `wait` must be the last effect in the list.
      */
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };

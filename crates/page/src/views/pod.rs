@@ -95,6 +95,7 @@ fn state(explained: &Explanation) -> Markup {
                 dd {
                     (holder) ", for " (duration(holder.since_milliseconds))
                     @if let Some(ends) = holder.ends_in_milliseconds { ", at most for another " (duration(ends)) }
+                    @if let Some(message) = &holder.message { ": " (message) }
                     @if holder.would_let_go { ". It would let the pod go now." }
                 }
             }

@@ -6,7 +6,7 @@ use berth_explain::{Holder, PodName, Retry, State, Subject, WaitsFor};
 use berth_framework::{ClusterEvent, Profile, run::Refusal};
 use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
-use berth_scheduler::{BindingStage, ClusterView, PodPlace, PodView};
+use berth_scheduler::{BindingStage, ClusterView, HeldAtPermit, PodPlace, PodView};
 
 /// The pod and its state.
 pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
@@ -100,12 +100,12 @@ fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
         }
         PodPlace::Binding(binding) => match &binding.stage {
             BindingStage::Permit { since, plugins } => {
-                let holder = |(plugin, until): &(Arc<str>, Time)| Holder {
+                let holder = |held: &HeldAtPermit| Holder {
                     point: Some("Permit".to_owned()),
-                    plugin: plugin.to_string(),
+                    plugin: held.plugin.to_string(),
                     since_milliseconds: now.since(*since),
-                    ends_in_milliseconds: Some(until.since(now)),
-                    message: None,
+                    ends_in_milliseconds: Some(held.until.since(now)),
+                    message: held.message.clone(),
                     would_let_go: false,
                 };
                 plugins.iter().map(holder).collect()

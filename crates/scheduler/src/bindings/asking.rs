@@ -51,7 +51,7 @@ impl Binding {
         let pod = Arc::clone(self.pod());
         let origin = Origin { pod: &pod, cycle: self.cycle(), point: Point::Permit, plugin };
         let name = context.plugin_name(pod.scheduler_name, plugin);
-        if let Some(wait) = RequestedWait::take(origin.pod.scheduler_name, origin.plugin, &mut effects, context) {
+        if let Some(wait) = RequestedWait::take(&pod, plugin, &mut effects, context) {
             match &mut self.stage {
                 Stage::Permit(waits) if waits.holds(&name) => {
                     waits.watch(&name, wait.begin(pod.scheduler_name, plugin, earlier, context));

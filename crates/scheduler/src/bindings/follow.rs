@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_model::{PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
-use super::{Bindings, binding::Stage};
+use super::{Bindings, binding::Stage, permit::PermitHolder};
 
 /// The step that a pod between Reserve and PostBind waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub enum BindingStage {
     Permit {
         /// The time at which the pod began to wait.
         since: Time,
-        /// The plugins that hold the pod, each with the time at which the pod is rejected in its name.
-        plugins: Vec<(Arc<str>, Time)>,
+        /// The plugins that hold the pod.
+        plugins: Vec<HeldAtPermit>,
     },
     /// The pod waits for PreBind plugins.
     PreBind,
@@ -23,6 +23,17 @@ pub enum BindingStage {
     Bind,
     /// The pod waits for the end of the process.
     Shutdown,
+}
+
+/// A plugin that holds a pod at Permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldAtPermit {
+    /// The name of the plugin.
+    pub plugin: Arc<str>,
+    /// The time at which the pod is rejected in the plugin's name.
+    pub until: Time,
+    /// What the plugin waits for according to its newest answer, in words; `None` if it has not said anything.
+    pub message: Option<String>,
 }
 
 /// A pod between Reserve and PostBind.
@@ -34,6 +45,12 @@ pub struct PodBinding {
     pub node: Sym,
     /// What the pod waits for.
     pub stage: BindingStage,
+}
+
+impl HeldAtPermit {
+    fn of(holder: &PermitHolder<'_>) -> Self {
+        Self { plugin: Arc::clone(holder.plugin), until: holder.until, message: holder.message() }
+    }
 }
 
 impl Bindings {
@@ -53,7 +70,7 @@ impl Bindings {
         let stage = match &binding.stage {
             Stage::Permit(waits) => BindingStage::Permit {
                 since: waits.since(),
-                plugins: waits.plugins().map(|(plugin, deadline)| (Arc::clone(plugin), deadline)).collect(),
+                plugins: waits.holders().map(|holder| HeldAtPermit::of(&holder)).collect(),
             },
             Stage::PreBind(_) => BindingStage::PreBind,
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } => BindingStage::Bind,

@@ -1,7 +1,9 @@
 //! The wait of a plugin at Permit or PreBind that has answered [`Effect::Wait`].
 
+use std::collections::BTreeSet;
+
 use berth_framework::{Effect, ObjectRef, PluginIdx};
-use berth_model::{ObjectKey, Sym, Time};
+use berth_model::{BinaryId, ObjectKey, Pod, Sym, Time};
 
 use crate::{
     action::Level,
@@ -15,6 +17,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
+    /// The objects that the plugin named although its manifest does not name their kinds. It is not asked again when
+    /// they change.
+    pub(crate) unnamed: Vec<ObjectKey>,
     /// The time at which the plugin first waited, even if it was asked in between.
     began: Time,
     pub(crate) deadline: Time,
@@ -28,6 +33,8 @@ pub(crate) struct ObjectWait {
 /// The first wait among `effects`. The wait and the effects after it were removed from the effects.
 pub(crate) struct RequestedWait {
     pub(crate) objects: Vec<ObjectKey>,
+    /// The objects of kinds that the plugin's manifest does not name.
+    pub(crate) unnamed: Vec<ObjectKey>,
     pub(crate) timeout: u64,
     pub(crate) timeout_message: String,
     /// The number of effects after the wait. They are not carried out.
@@ -37,22 +44,40 @@ pub(crate) struct RequestedWait {
 }
 
 impl RequestedWait {
-    /// Removes the first wait and the effects after it from the effects of a plugin of this profile. If effects are
-    /// dropped, this is logged.
-    pub(crate) fn take(
-        scheduler_name: Sym,
-        plugin: PluginIdx,
-        effects: &mut Vec<Effect>,
-        context: &mut Context,
-    ) -> Option<Self> {
-        let requested = Self::take_from(effects)?;
+    /// Removes the first wait and the effects after it from the effects of a plugin for this pod. It is logged if
+    /// effects are dropped, or if the wait is for objects that the plugin's manifest does not name.
+    pub(crate) fn take(pod: &Pod, plugin: PluginIdx, effects: &mut Vec<Effect>, context: &mut Context) -> Option<Self> {
+        let mut requested = Self::take_from(effects)?;
+        requested.leave_out_unnamed(pod, plugin, context);
+        let name = context.plugin_name(pod.scheduler_name, plugin);
         if requested.n_dropped > 0 {
-            let plugin = context.plugin_name(scheduler_name, plugin);
             let message =
-                format!("plugin {plugin} asked for {} effects after a wait; they are ignored", requested.n_dropped);
-            context.log_of(&plugin, Level::Warn, message);
+                format!("plugin {name} asked for {} effects after a wait; they are ignored", requested.n_dropped);
+            context.log_of(&name, Level::Warn, message);
+        }
+        if !requested.unnamed.is_empty() {
+            context.log_of(&name, Level::Warn, format!("plugin {name} {}", not_asked_again(&requested.unnamed)));
         }
         Some(requested)
+    }
+
+    /// Leaves out the objects of kinds that the manifest's `objects` do not name, apart from the pod itself. Whether such
+    /// a kind is watched at all depends on the other plugins, and this plugin could not see what changed. Built-in
+    /// plugins wait only for kinds that they hear of.
+    fn leave_out_unnamed(&mut self, pod: &Pod, plugin: PluginIdx, context: &Context) {
+        if !matches!(context.plugin_binary(pod.scheduler_name, plugin), Some(BinaryId::Component(_))) {
+            return;
+        }
+        let profile = context.profile(pod.scheduler_name);
+        let Some(instance) = profile.and_then(|profile| profile.instances().get(plugin.index())) else { return };
+        let (needs, namespace) = (&instance.plugin.manifest().needs, context.text(pod.namespace));
+        let is_pod = |key: &ObjectKey| {
+            (key.api_version.as_str(), key.kind.as_str()) == ("v1", "Pod")
+                && key.namespace == namespace
+                && *key.name == *pod.name
+        };
+        let objects = std::mem::take(&mut self.objects);
+        (self.objects, self.unnamed) = objects.into_iter().partition(|key| is_pod(key) || needs.has_objects_like(key));
     }
 
     fn take_from(effects: &mut Vec<Effect>) -> Option<Self> {
@@ -62,7 +87,8 @@ impl RequestedWait {
         let bytes = bytes_of(&wait);
         let Effect::Wait { objects, timeout_ms, timeout_message } = wait else { return None };
         let objects = objects.into_iter().map(key).collect();
-        Some(Self { objects, timeout: timeout_ms, timeout_message, n_dropped: rest.len(), bytes })
+        let unnamed = Vec::new();
+        Some(Self { objects, unnamed, timeout: timeout_ms, timeout_message, n_dropped: rest.len(), bytes })
     }
 
     /// Begins or continues the wait. If the plugin waited before, its earlier deadline still holds.
@@ -73,13 +99,13 @@ impl RequestedWait {
         earlier: Option<&ObjectWait>,
         context: &mut Context,
     ) -> ObjectWait {
-        let Self { objects, timeout, timeout_message, n_dropped: _, bytes } = self;
+        let Self { objects, unnamed, timeout, timeout_message, n_dropped: _, bytes } = self;
         let now = context.now();
         let plugin = context.plugin_name(scheduler_name, plugin);
         let held = context.hold_bytes(&plugin, bytes);
         let deadline = earlier.map_or(now + timeout, |earlier| earlier.deadline.min(now + timeout));
         let began = earlier.map_or(now, |earlier| earlier.began);
-        ObjectWait { objects, began, deadline, timeout_message, has_changed: false, _held: held }
+        ObjectWait { objects, unnamed, began, deadline, timeout_message, has_changed: false, _held: held }
     }
 }
 
@@ -98,4 +124,34 @@ fn key(object: ObjectRef) -> ObjectKey {
     let (api_version, kind) = object.kind.rsplit_once('/').unwrap_or(("", &object.kind));
     let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
     ObjectKey { api_version, kind, namespace: object.namespace, name: object.name }
+}
+
+/// The number of objects that a text shows.
+const SHOWN: usize = 8;
+
+/// The objects in words.
+pub(super) fn shown(objects: &[ObjectKey]) -> String {
+    let mut texts: Vec<String> = objects.iter().take(SHOWN).map(object).collect();
+    if objects.len() > SHOWN {
+        texts.push(format!("{} other objects", objects.len() - SHOWN));
+    }
+    texts.join(" or ")
+}
+
+/// Says, after the name of a plugin, that it is not asked again when these objects change, and how to mend that.
+pub(super) fn not_asked_again(unnamed: &[ObjectKey]) -> String {
+    let kinds = unnamed.iter().take(SHOWN).map(|key| format!("{}/{}", key.api_version, key.kind));
+    let kinds = kinds.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+    format!(
+        "is not asked again when {} changes, because its manifest's `objects` do not name {kinds}: add {kinds} to \
+         `objects`, and grant `reads: [{kinds}]`",
+        shown(unnamed)
+    )
+}
+
+fn object(ObjectKey { api_version, kind, namespace, name }: &ObjectKey) -> String {
+    match namespace.as_str() {
+        "" => format!("{api_version}/{kind} {name}"),
+        namespace => format!("{api_version}/{kind} {namespace}/{name}"),
+    }
 }

@@ -72,11 +72,6 @@ impl PermitWaits {
         self.since
     }
 
-    /// The plugins that hold the pod, each with the time until which it may hold it.
-    pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Arc<str>, Time)> {
-        self.plugins.iter().map(|wait| (&wait.plugin, wait.deadline))
-    }
-
     /// The milliseconds since the pod began to wait.
     pub(crate) fn waited(&self, now: Time) -> u64 {
         now.since(self.since)

@@ -584,7 +584,7 @@ fn start_pre_bind(
 ) -> Result<(), Status> {
     let earlier = group.take(origin.plugin);
     let mut effects = effects::carry_out(context, peers, origin, effects)?;
-    let requested = RequestedWait::take(origin.pod.scheduler_name, origin.plugin, &mut effects, context);
+    let requested = RequestedWait::take(origin.pod, origin.plugin, &mut effects, context);
     let scheduler_name = origin.pod.scheduler_name;
     let wait = requested.map(|wait| wait.begin(scheduler_name, origin.plugin, earlier.as_ref(), context));
     if let Some(earlier) = earlier.filter(|_| wait.is_none() && effects.is_empty()) {

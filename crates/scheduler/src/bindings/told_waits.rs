@@ -2,11 +2,11 @@
 //! only waits for components are reported. With built-in plugins, pods have the same events as with kube-scheduler.
 
 use berth_framework::PluginIdx;
-use berth_model::{BinaryId, ObjectKey, Time};
+use berth_model::{BinaryId, Time};
 
 use super::{
     binding::{Binding, Stage},
-    object_wait::ObjectWait,
+    object_wait::{ObjectWait, not_asked_again, shown},
     permit::PermitHolder,
 };
 use crate::context::{Context, PodEvent};
@@ -55,18 +55,16 @@ impl Binding {
             Stage::Permit(permit) => {
                 let holders = permit.holders().filter(|holder| is_component(holder.plugin));
                 let told = holders.map(|PermitHolder { plugin, until, objects, refused }| {
-                    let (to_see, why) = objects.map(|wait| (to_see(wait), why(wait))).unwrap_or_default();
+                    let told = objects.map_or_else(|| ends(until), |wait| wait_until(wait, until));
                     let refused = refused.map(|message| format!(" ({message})")).unwrap_or_default();
-                    format!("plugin {plugin:?} {to_see}{}{why}{refused}", ends(until))
+                    format!("plugin {plugin:?} {told}{refused}")
                 });
                 (PodEvent::WAITING_ON_PERMIT, told.collect())
             }
             Stage::PreBind(group) => {
                 let named = group.waiting().map(|(plugin, wait)| (context.plugin_name(scheduler_name, plugin), wait));
                 let told = named.filter(|(name, _)| is_component(name));
-                let told = told.map(|(name, wait)| {
-                    format!("plugin {name:?} {}{}{}", to_see(wait), ends(wait.deadline), why(wait))
-                });
+                let told = told.map(|(name, wait)| format!("plugin {name:?} {}", wait_until(wait, wait.deadline)));
                 (PodEvent::WAITING_ON_PRE_BIND, told.collect())
             }
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
@@ -81,23 +79,43 @@ impl Binding {
     }
 }
 
-fn to_see(wait: &ObjectWait) -> String {
-    let objects: Vec<String> = wait.objects.iter().map(object).collect();
-    format!("to see {} changed ", objects.join(" or "))
+impl PermitHolder<'_> {
+    /// What the plugin waits for, in words; `None` if it has not said anything.
+    pub(super) fn message(&self) -> Option<String> {
+        let objects = self.objects.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
+        let why = self.objects.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());
+        let notes = [self.objects.and_then(unwatched), self.refused.map(str::to_owned)];
+        let what = [objects, why].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        let notes = notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        match (what.is_empty(), notes.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(notes),
+            (false, true) => Some(what),
+            (false, false) => Some(format!("{what} ({notes})")),
+        }
+    }
 }
 
-/// The text that the plugin chose for a time-out: it says what has not happened yet.
-fn why(wait: &ObjectWait) -> String {
-    if wait.timeout_message.is_empty() { String::new() } else { format!(": {}", wait.timeout_message) }
+/// The wait in the words of an event. `until` is the end of the plugin's time.
+fn wait_until(wait: &ObjectWait, until: Time) -> String {
+    // The text that the plugin chose for a time-out says what has not happened yet.
+    let why = if wait.timeout_message.is_empty() { String::new() } else { format!(": {}", wait.timeout_message) };
+    let unwatched = unwatched(wait).map(|text| format!(" ({text})")).unwrap_or_default();
+    let to_see = to_see(wait);
+    let between = if to_see.is_empty() { "" } else { " " };
+    format!("{to_see}{between}{}{why}{unwatched}", ends(until))
+}
+
+/// The objects after whose changes the plugin is asked again; empty if there are none.
+fn to_see(wait: &ObjectWait) -> String {
+    if wait.objects.is_empty() { String::new() } else { format!("to see {} changed", shown(&wait.objects)) }
+}
+
+/// Which objects the plugin waits for in vain.
+fn unwatched(wait: &ObjectWait) -> Option<String> {
+    (!wait.unnamed.is_empty()).then(|| format!("the plugin {}", not_asked_again(&wait.unnamed)))
 }
 
 fn ends(until: Time) -> String {
     format!("until {}", until.to_rfc3339())
-}
-
-fn object(ObjectKey { api_version, kind, namespace, name }: &ObjectKey) -> String {
-    match namespace.as_str() {
-        "" => format!("{api_version}/{kind} {name}"),
-        namespace => format!("{api_version}/{kind} {namespace}/{name}"),
-    }
 }

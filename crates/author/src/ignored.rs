@@ -1,0 +1,76 @@
+//! The parts of an answer that the scheduler refuses or ignores whatever is granted, and waits that nothing would end.
+
+use berth_framework::{Call, Effect, Needs, Point};
+use berth_model::ObjectKey;
+
+use crate::nearest::nearest;
+
+/// What is wrong with the effects of an answer at this point, a line each. `holds` says whether Permit holds the pod.
+pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[Effect], holds: bool) -> Vec<String> {
+    let at = point.shown();
+    let mut lines = Vec::new();
+    if point != Point::Bind && effects.contains(&Effect::Bind) {
+        lines.push(format!("{at}: the scheduler refuses the effect bind outside of Bind: leave it out"));
+    }
+    let Some(position) = effects.iter().position(|effect| matches!(effect, Effect::Wait { .. })) else { return lines };
+    if !matches!(point, Point::Permit | Point::PreBind) {
+        lines.push(format!("{at}: the effect wait is allowed only at Permit and PreBind: leave it out"));
+        return lines;
+    }
+    if point == Point::Permit && !holds {
+        lines.push(format!(
+            "{at}: the scheduler ignores the effect wait, because the plugin does not hold the pod: answer `wait` with a \
+             time as well, or leave the effect out"
+        ));
+    }
+    if position + 1 != effects.len() {
+        lines.push(format!(
+            "{at}: the effect wait is not the last effect, and the scheduler ignores changes of objects after it: put it \
+             at the end"
+        ));
+    }
+    if let Some(Effect::Wait { objects, .. }) = effects.get(position) {
+        if objects.is_empty() {
+            lines.push(format!(
+                "{at}: the effect wait names no objects, so the plugin would never be asked again: name them, or leave \
+                 the effect out"
+            ));
+        }
+        let own = own_key(call);
+        let keys = objects.iter().map(|object| key(&object.kind, &object.namespace, &object.name));
+        let unheard = keys.filter(|key| !is_heard(needs, &own, key));
+        lines.extend(unheard.map(|key| format!("{at}: {}", in_vain(needs, &key))));
+    }
+    lines
+}
+
+/// Whether the scheduler asks the plugin again when the object changes. `own` is the pod of the cycle.
+pub(crate) fn is_heard(needs: &Needs, own: &ObjectKey, object: &ObjectKey) -> bool {
+    object == own || needs.has_objects_like(object)
+}
+
+/// The pod of the cycle as an object.
+pub(crate) fn own_key(call: &Call<'_>) -> ObjectKey {
+    key("v1/Pod", call.table.symbols.text(call.pod.namespace), &call.pod.name)
+}
+
+/// Splits `apiVersion/kind`, and makes the key of the object.
+pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> ObjectKey {
+    let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
+    let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
+    ObjectKey { api_version, kind, namespace, name }
+}
+
+/// The line about a wait for an object of a kind that the manifest does not name.
+fn in_vain(needs: &Needs, ObjectKey { api_version, kind, namespace, name }: &ObjectKey) -> String {
+    let of_version = needs.objects.iter().filter(|known| known.api_version == *api_version);
+    let fix = match nearest(kind, of_version.map(|known| known.kind.as_str())) {
+        Some(meant) => format!("write {api_version}/{meant}, which they name"),
+        None => format!("add {api_version}/{kind} to `objects`, and grant `reads: [{api_version}/{kind}]`"),
+    };
+    let place = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+    format!(
+        "the plugin waits for {api_version}/{kind} {place}, and its manifest's `objects` do not name {api_version}/{kind}, \
+         so it would never be asked again when that object changes: {fix}"
+    )
+}
