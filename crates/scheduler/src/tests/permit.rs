@@ -178,7 +178,7 @@ fn it_is_rejected_when_the_plugin_goes_out_of_service() {
     });
     replace_plugin(&mut bench);
     let actions = bench.settle();
-    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 plugin \"Fake\" is withdrawn.");
+    assert_eq!(events(&actions)[0].1, "node n0 was chosen, but plugin \"Fake\" is withdrawn");
     assert_eq!(bench.scheduler.metrics().waiting_pods, 0);
 }
 
