@@ -166,7 +166,10 @@ fn a_binary_that_holds_no_pods_lets_it_go() {
     let mut bench = waiting();
     bench.script(|script| script.without = vec![Point::Permit]);
     replace_plugin(&mut bench);
-    assert_eq!(binds(&bench.settle()).len(), 1);
+    let actions = bench.settle();
+    assert_eq!(binds(&actions).len(), 1);
+    let said = "plugin Fake no longer holds pods at Permit: 1 pod goes on without its answer";
+    assert!(format!("{actions:?}").contains(said), "{actions:?}");
 }
 
 #[test]
