@@ -301,7 +301,7 @@ impl Bindings {
         let mut held: Vec<PodAttempt> = held.map(Binding::attempt).collect();
         held.sort_unstable();
         if out_of_service.is_none() && !held.is_empty() {
-            // Nobody decided about these pods, so that what the plugin counts may exceed its limit.
+            // No plugin decided about these pods, so they may exceed a limit that the plugin keeps.
             let (n_held, pods) = (held.len(), if held.len() == 1 { "pod goes" } else { "pods go" });
             let message =
                 format!("plugin {name} no longer holds pods at Permit: {n_held} {pods} on without its answer");

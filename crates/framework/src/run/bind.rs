@@ -273,7 +273,7 @@ fn ask_post_filter(
     run
 }
 
-/// Turns an answer whose evictions the operator did not grant into a rejection without a nomination: nobody would leave
+/// Turns an answer whose evictions the operator did not grant into a rejection without a nomination: no pod would leave
 /// the node, and the nomination would keep its room from other pods. The effects stay, because each of them is granted
 /// or refused by itself.
 fn reject_refused_evictions(profile: &Profile, plugin: PluginIdx, outcome: &mut PostFilterOutcome) {
