@@ -184,7 +184,12 @@ pub(crate) fn post_filter(
     let left_out = left_out.map(|_| Status::unresolvable(format!("node(s) didn't satisfy plugin(s) [{plugin_name}]")));
     let absent = answers.pre_filter.as_ref().or(left_out.as_ref());
     let failure = Failure { rejections: &rejections, absent, nominated: &[] };
-    let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
+    let PostFilterOutcome { status, nominate, effects } = match point.post_filter(call, &failure, &mut Fits) {
+        Ok(outcome) => outcome,
+        // The scheduler takes a rejection as an outcome, too.
+        Err(status) if status.code.is_rejected() => PostFilterOutcome { status, nominate: None, effects: Vec::new() },
+        Err(status) => return Err(status),
+    };
     answering.check(Point::PostFilter, &plugin.manifest().needs, call, &effects, false);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
     let nominate = nominate.map(|node| node.map(name).unwrap_or_default());

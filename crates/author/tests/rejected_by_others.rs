@@ -39,6 +39,12 @@ impl PostFilter for MakesRoom {
         failure: &Failure<'_>,
         _dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
+        if failure.rejections.iter().any(|rejection| rejection.status.reasons == ["gone"]) {
+            return Err(Status::unresolvable("nothing can be done"));
+        }
+        if failure.rejections.iter().any(|rejection| rejection.status.reasons == ["broken"]) {
+            return Err(Status::error("boom"));
+        }
         let full = failure.rejections.iter().find(|rejection| rejection.status.reasons == ["full"]);
         let Some(node) = full.and_then(|rejection| rejection.nodes.iter().next()) else {
             return Ok(PostFilterOutcome {
@@ -94,6 +100,20 @@ fn post_filter_is_asked_about_nodes_that_others_reject() {
     let others = format!("rejectedByOthers: {{a: {TAINTED}, b: {TAINTED}}}");
     let answer = "{code: Unschedulable, reasons: [no node is full]}";
     assert_eq!(differences(&format!("{others}\n    expect: {{postFilter: {answer}}}")), Vec::<String>::new());
+}
+
+/// The scheduler takes it as a rejection, too. An error ends the case.
+#[test]
+fn a_rejection_may_come_as_an_error_of_post_filter() {
+    let by = |reason: &str| {
+        let rejection = format!("{{code: Unschedulable, reasons: [{reason}]}}");
+        format!("rejectedByOthers: {{a: {rejection}, b: {rejection}}}")
+    };
+    let answer = "{code: UnschedulableAndUnresolvable, reasons: [nothing can be done]}";
+    let rejected = format!("{}\n    expect: {{postFilter: {answer}}}", by("gone"));
+    assert_eq!(differences(&rejected), Vec::<String>::new());
+    let told = differences(&by("broken")).concat();
+    assert!(told.contains("the plugin fails: boom"), "{told}");
 }
 
 /// The scheduler asks neither Score about such a node, nor PostFilter while another node passes.

@@ -66,7 +66,8 @@ pub enum WatchEvent {
         name: String,
     },
     /// Every object of the kind that existed at the time of the list has been applied, or the server does not serve the
-    /// kind.
+    /// kind. The event is repeated for each list that [`WatchHandle::relist`] asked for, and when the server begins or
+    /// ceases to serve the kind.
     Synced {
         kind: Arc<KindRef>,
         /// The server's answer if it does not serve the kind.

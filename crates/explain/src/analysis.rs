@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{
-    Call, Effect, PluginIdx, Point, Profile, Status,
+    Call, Effect, Permission, PluginIdx, Point, Profile, Status,
     run::{self, Attempt, Diagnosis, PreFilterAnswer, PreFilterOutcome, Rejection, SearchRange},
 };
 use berth_model::{NodeIdx, NodeSet};
@@ -448,6 +448,7 @@ fn preempt(
     let victims: Vec<String> = found
         .effects
         .iter()
+        .filter(|(plugin, _)| profile.may(*plugin, Permission::Evict))
         .filter_map(|(_, effect)| match effect {
             Effect::Evict { namespace, name, .. } => Some(format!("{namespace}/{name}")),
             Effect::Bind

@@ -38,7 +38,8 @@ impl Explanation {
                     format!("{it}{rest}")
                 };
                 let holders: Vec<_> = self.subject.holders.iter().map(holder).collect();
-                format!("it is held back by {}", holders.join(", "))
+                let verb = if self.subject.state == State::NotCreated { "would be" } else { "is" };
+                format!("it {verb} held back by {}", holders.join(", "))
             }
             Cause::WaitingForVictims => {
                 let node = self.subject.nominated_node.as_deref().unwrap_or_default();
@@ -180,8 +181,11 @@ impl Explanation {
             writeln!(out, "Nominated node: {node}")?;
         }
         for holder in &subject.holders {
-            let since = duration(holder.since_milliseconds);
-            write!(out, "Held by: {holder}, for {since}")?;
+            if subject.state == State::NotCreated {
+                write!(out, "Would be held by: {holder}")?;
+            } else {
+                write!(out, "Held by: {holder}, for {}", duration(holder.since_milliseconds))?;
+            }
             if let Some(ends) = holder.ends_in_milliseconds {
                 write!(out, ", at most for another {}", duration(ends))?;
             }

@@ -328,6 +328,26 @@ fn a_gate_that_would_open_says_what_has_it_asked_again() {
 }
 
 #[test]
+fn a_pod_of_a_file_would_be_held() {
+    let holder = Holder {
+        point: Some("PreEnqueue".to_owned()),
+        plugin: "NotBefore".to_owned(),
+        since_milliseconds: 0,
+        ends_in_milliseconds: None,
+        message: Some("not before 9:00".to_owned()),
+        would_let_go: false,
+    };
+    let held = Subject { state: State::NotCreated, attempts: 0, holders: vec![holder], ..subject() };
+    let explanation = Explanation::new(held, None, None);
+    assert_eq!(
+        (explanation.reason, &*explanation.message),
+        (Cause::Held, "it would be held back by NotBefore at PreEnqueue")
+    );
+    let text = explanation.text();
+    assert!(text.contains("Would be held by: NotBefore at PreEnqueue: not before 9:00\n"), "{text}");
+}
+
+#[test]
 fn nodes_that_an_extender_left_out_are_its_own() {
     let placed = DecisionRecord {
         uid: "web".into(),

@@ -201,6 +201,15 @@ impl Grants {
         format!("plugins: [{{name: {plugin}, {}}}]", self.field())
     }
 
+    /// The text for users if `plugin` asked for `what` without a grant, and these grants would allow it.
+    #[must_use]
+    pub fn would_allow(&self, plugin: &str, what: &str) -> String {
+        format!(
+            "plugin \"{plugin}\" asked for {what}, but is not granted it; to grant it, add to --plugin-config: {}",
+            self.entry(plugin)
+        )
+    }
+
     /// The field `grants` of that entry, on one line.
     #[must_use]
     pub fn field(&self) -> String {

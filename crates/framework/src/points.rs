@@ -112,7 +112,8 @@ pub trait PostFilter {
     /// Called once in a cycle that found no node.
     ///
     /// # Errors
-    /// The attempt fails with this status.
+    /// The status counts as an outcome without a nomination and without effects: after `Unschedulable` the next plugin
+    /// is asked, and after any other status none. The condition of the pod has the reasons.
     fn post_filter(
         &mut self,
         call: &Call<'_>,

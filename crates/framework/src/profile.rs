@@ -8,6 +8,7 @@ use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 use berth_model::{ClusterTable, NodeIdx, Time};
 
 use crate::{
+    effect::Permission,
     grants::Grants,
     hooks::DeltaSource,
     manifest::Manifest,
@@ -233,6 +234,12 @@ impl Profile {
     /// The plugins, for a caller that drops them where no cycle waits for that.
     pub fn into_plugins(self) -> impl Iterator<Item = Box<dyn Plugin>> {
         self.instances.into_iter().map(|instance| instance.plugin)
+    }
+
+    /// Whether the operator granted the effect to the plugin by name.
+    #[must_use]
+    pub fn may(&self, plugin: PluginIdx, permission: Permission) -> bool {
+        self.instances.get(plugin.index()).is_some_and(|instance| instance.grants.allows(permission))
     }
 
     /// Replaces the grants of the plugin.

@@ -26,10 +26,10 @@ use berth_explain::{
     Subject, add_words, analyze,
 };
 use berth_framework::{
-    Call, CycleId, Manifest as PluginManifest, Meter, PluginIdx, Profile, Status,
+    Call, CycleId, Manifest as PluginManifest, Meter, PluginIdx, Point, Profile, Status,
     run::{NominatedPods, Refusal},
 };
-use berth_model::{Pod, PodUid, Sym, Time, api};
+use berth_model::{ClusterTable, Pod, PodUid, Sym, Time, api};
 use berth_plugin_host::Message;
 use berth_scheduler::{ClusterView, PodPlace};
 use berth_serving::secure_serving::{NoVerdict, RequestUser};
@@ -315,15 +315,23 @@ impl Explainer {
     async fn explain_manifest(&self, manifest: Manifest, node: Option<String>) -> Result<Explanation, ExplainError> {
         let profile = self.profile(manifest.pod.spec.scheduler_name.clone()).await?;
         let mut profile = profile.map_err(|reason| ExplainError::NotServed(reason.to_string()))?;
-        let subject = manifest.subject();
+        let mut subject = manifest.subject();
         let Manifest { pod, mut notes } = manifest;
         let asked = self.follower.ask(move |view| {
             let (as_of, is_complete) = (view.as_of(), view.is_complete());
-            let analysis =
-                view.with_new_pod(&pod, |view, pod| ask(view, &mut profile, &Arc::new(pod), node.as_deref(), None).0);
-            (analysis, as_of, is_complete)
+            let gates = profile.plugins.at(Point::PreEnqueue).iter().copied();
+            // A plugin that may not see what it needs is not asked, and the analysis says what is missing.
+            let gates: Vec<PluginIdx> = gates.filter(|plugin| profile.is_blind(*plugin).is_none()).collect();
+            let (analysis, answer) =
+                view.with_new_pod(&pod, |view, pod| ask(view, &mut profile, &Arc::new(pod), node.as_deref(), &gates));
+            let closed = answer.filter(|(_, status)| !status.is_success());
+            let gate = closed.map(|(plugin, status)| subject::gate(&mut profile, plugin, &status));
+            (analysis, gate, as_of, is_complete)
         });
-        let (analysis, as_of, is_complete) = asked.await.ok_or(ExplainError::Slow)?;
+        let (analysis, gate, as_of, is_complete) = asked.await.ok_or(ExplainError::Slow)?;
+        if let Some((holder, retries)) = gate {
+            (subject.holders, subject.retries) = (vec![holder], retries);
+        }
         if !is_complete {
             notes.push(BUSY.to_owned());
         }
@@ -408,31 +416,29 @@ impl PluginsSay {
         let is_blind = |plugin: &PluginManifest| plugin.needs.pod_json && pod.json.is_none();
         let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
         let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
-        let gate = gate.and_then(|name| profile.find(&name));
-        let (analysis, answer) = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node, gate));
+        let gate: Vec<PluginIdx> = gate.and_then(|name| profile.find(&name)).into_iter().collect();
+        let (analysis, answer) = view.without_pod(uid, |view| ask(view, &mut profile, &pod, node, &gate));
         // A plugin that did not follow the cluster may let the pod in by mistake.
+        let answer = answer.map(|(_, status)| status);
         let at_the_gate = answer.filter(|status| analysis.error.is_none() || !status.is_success());
         Some(Self { analysis, retries, blind, out_of_service, at_the_gate })
     }
 }
 
-/// Asks the plugins about the pod. Returns their answers, and what the plugin `gate` answers at PreEnqueue.
+/// Asks the plugins about the pod. Returns their answers, and what [`at_the_gates`] answers.
 fn ask(
     view: &ClusterView,
     profile: &mut Profile,
     pod: &Arc<Pod>,
     node: Option<&str>,
-    gate: Option<PluginIdx>,
-) -> (Analysis, Option<Status>) {
+    gates: &[PluginIdx],
+) -> (Analysis, Option<(PluginIdx, Status)>) {
     profile.set_meter(Meter::of_every_attempt(Arc::new(clock::Stopwatch)));
     let table = view.table();
-    let at_the_gate = |profile: &mut Profile| {
-        gate.and_then(|plugin| profile.get(plugin)?.pre_enqueue().map(|it| it.pre_enqueue(pod, table)))
-    };
     if let Err(Refusal { plugin, status }) = profile.sync(view.cache()) {
         let error = format!("{}: {}", profile.name(plugin), status.message());
         let analysis = Analysis { nodes: table.n_nodes(), error: Some(error), ..Analysis::default() };
-        return (analysis, at_the_gate(profile));
+        return (analysis, at_the_gates(profile, pod, table, gates));
     }
     let nominated = NominatedPods::new(table, pod, view.nominated_pods());
     let row = node.and_then(|node| table.find(table.symbols.lookup(node)?));
@@ -442,9 +448,31 @@ fn ask(
     if let (Some(node), None) = (node, row) {
         analysis.node = Some(NodeReport { node: node.to_owned(), ..NodeReport::default() });
     }
-    let answer = at_the_gate(profile);
+    let answer = at_the_gates(profile, pod, table, gates);
     add_words(profile, &call, &question, &mut analysis);
     (analysis, answer)
+}
+
+/// What the first of these plugins that keeps the pod out of activeQ answers at PreEnqueue, or the last one if each of
+/// them lets the pod in.
+fn at_the_gates(
+    profile: &mut Profile,
+    pod: &Pod,
+    table: &ClusterTable,
+    gates: &[PluginIdx],
+) -> Option<(PluginIdx, Status)> {
+    let mut last = None;
+    for &gate in gates {
+        let Some(plugin) = profile.get(gate) else { continue };
+        let Some(point) = plugin.pre_enqueue() else { continue };
+        let status = point.pre_enqueue(pod, table);
+        let is_open = status.is_success();
+        last = Some((gate, status));
+        if !is_open {
+            break;
+        }
+    }
+    last
 }
 
 #[cfg(test)]

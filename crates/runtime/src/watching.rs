@@ -317,13 +317,19 @@ impl Watching {
         None
     }
 
-    /// Tells once that the server does not serve a kind. The plugins that need the kind see none of its objects.
+    /// Logs that the server does not serve a kind, and later that it does. The plugins that need the kind see none of its
+    /// objects until then.
     fn note_missing(&mut self, kind: &KindRef, missing: Option<String>) {
+        let was_missing = self.missing.keys().any(|missing| is_same_kind(missing, kind));
         let Some(reason) = missing else {
             self.missing.retain(|missing, _| !is_same_kind(missing, kind));
+            if was_missing {
+                let (kind, plugins) = (watched_kinds::shown(kind), self.users(kind));
+                info!(kind, plugins, "the API server serves this kind now; the plugins see its objects");
+            }
             return;
         };
-        if !self.missing.contains_key(kind) {
+        if !was_missing {
             tell_missing(kind, &self.users(kind), &reason);
         }
         self.missing.insert(kind.clone(), reason);

@@ -43,7 +43,10 @@ pub(crate) use self::{
     binding::{Choice, Input},
     effects::Origin,
 };
-use crate::context::{Context, HeldProfiles};
+use crate::{
+    action::Level,
+    context::{Context, HeldProfiles},
+};
 
 /// The pods between Reserve and PostBind.
 #[derive(Debug, Default)]
@@ -309,6 +312,13 @@ impl Bindings {
         let held = self.waiting.values().filter(is_held);
         let mut held: Vec<PodAttempt> = held.map(Binding::attempt).collect();
         held.sort_unstable();
+        if out_of_service.is_none() && !held.is_empty() {
+            // No plugin decided about these pods, so they may exceed a limit that the plugin keeps.
+            let (n_held, pods) = (held.len(), if held.len() == 1 { "pod goes" } else { "pods go" });
+            let message =
+                format!("plugin {name} no longer holds pods at Permit: {n_held} {pods} on without its answer");
+            context.log_of(&name, Level::Info, message);
+        }
         for attempt in held {
             let plugin = Arc::clone(&name);
             let input = match &out_of_service {

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use berth_framework::{
-    CycleId, Effect, Status,
+    CycleId, Effect, Permission, Status,
     run::{Diagnosis, PluginBits},
 };
 use berth_model::{Pod, Sym, api};
@@ -110,7 +110,7 @@ impl Context {
         let message = failure.cause.message();
         let outcome = self.outcome(pod.scheduler_name, &failure.cause, &message);
         if end.is_some() {
-            let preemption = self.preemption(failure);
+            let preemption = self.preemption(pod.scheduler_name, failure);
             self.trace_end(ending, end, &newest, Some(&outcome), preemption);
         }
         self.notice(Notice::Attempted { cycle: ending.cycle, pod: self.pod_ref(&newest), outcome });
@@ -131,12 +131,15 @@ impl Context {
         }
     }
 
-    /// The evictions that PostFilter asked for.
-    fn preemption(&self, failure: &AttemptFailure<'_>) -> Option<TracedPreemption> {
+    /// The evictions that PostFilter asked for and that are granted.
+    fn preemption(&self, scheduler_name: Sym, failure: &AttemptFailure<'_>) -> Option<TracedPreemption> {
         let FailureCause::Rejected(diagnosis) = &failure.cause else { return None };
+        let profile = self.profile(scheduler_name)?;
         let mut victims = Vec::new();
-        for (_, effect) in &diagnosis.post_filter.effects {
-            if let Effect::Evict { namespace, name, .. } = effect {
+        for (plugin, effect) in &diagnosis.post_filter.effects {
+            if let Effect::Evict { namespace, name, .. } = effect
+                && profile.may(*plugin, Permission::Evict)
+            {
                 victims.push(format!("{namespace}/{name}"));
             }
         }

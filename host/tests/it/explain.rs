@@ -159,6 +159,14 @@ async fn a_plugin_that_keeps_a_pod_out_says_why() {
     assert_eq!(holders[0]["wouldLetGo"], json!(false));
     let text = bench.ask(&["pod", "gated"]).await.out;
     assert!(text.contains("Held by: SchedulingGates at PreEnqueue") && text.contains(says), "{text}");
+    // A pod of a file is asked about at PreEnqueue, too.
+    let file = bench.write_pod("gated.json", &gated);
+    let explained = json_of(&bench.ask(&["-f", &file, "-o", "json"]).await);
+    assert_eq!((&explained["reason"], &explained["analysis"]["feasible"]), (&json!("Held"), &json!(1)), "{explained}");
+    assert_eq!(explained["holders"][0]["message"], json!(says), "{explained}");
+    let text = bench.ask(&["-f", &file]).await.out;
+    assert!(text.contains("it would be held back by SchedulingGates at PreEnqueue"), "{text}");
+    assert!(text.contains(&format!("Would be held by: SchedulingGates at PreEnqueue: {says}\n")), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,10 @@
 use std::fs;
 
 use berth_test_guests::shows_objects;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::{
+    api::core::v1::PersistentVolumeClaim,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
@@ -102,25 +105,58 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
     cluster.node_of("early").await;
 }
 
+/// Writes a plugin that reads one kind, and its configuration. Returns the scheduler's flags.
+fn flags_of_reader(cluster: &Cluster, name: &str, api_version: &str, kind: &str) -> [String; 6] {
+    let path = |name: &str| cluster.dir.path().join(name);
+    fs::create_dir(path("plugins")).expect("a folder");
+    let component = shows_objects(name, api_version, kind).expect("a component");
+    fs::write(path(&format!("plugins/{name}.wasm")), component).expect("a file");
+    let config = format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {{multiPoint: \
+         {{enabled: [{{name: {name}}}]}}}}\n"
+    );
+    fs::write(path("config.yaml"), config).expect("a file");
+    let grants = format!(
+        "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins: [{{name: {name}, grants: {{reads: \
+         [{api_version}/{kind}]}}}}]\n"
+    );
+    fs::write(path("plugins.yaml"), grants).expect("a file");
+    let [config, plugins, host] =
+        ["config.yaml", "plugins", "plugins.yaml"].map(|name| path(name).display().to_string());
+    ["--config".to_owned(), config, "--plugins-dir".to_owned(), plugins, "--plugin-config".to_owned(), host]
+}
+
+/// The definition of the kind comes after the scheduler.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_says_that_a_kind_is_served_now() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let files = flags_of_reader(&cluster, "Herder", "example.com/v1", "Herd");
+    let mut scheduler = cluster.scheduler(&files.each_ref().map(String::as_str)).await;
+    scheduler.process.line("the API server does not serve a kind that plugins read").await;
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({
+        "metadata": {"name": "herds.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "herds", "kind": "Herd"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.pods.clone().into_client());
+    let definition = serde_json::from_value(definition).expect("a definition");
+    definitions.create(&PostParams::default(), &definition).await.expect("the sandbox takes it");
+    let line = scheduler.process.line("the API server serves this kind now").await;
+    assert!(line.contains("example.com/v1/Herd") && line.contains("Herder"), "{line}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_the_server_does_not_serve_is_told_with_its_plugins() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
-    let path = |name: &str| cluster.dir.path().join(name);
-    fs::create_dir(path("plugins")).expect("a folder");
-    let misspelt = shows_objects("Misspelt", "v1", "Configmap").expect("a component");
-    fs::write(path("plugins/Misspelt.wasm"), misspelt).expect("a file");
-    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \
-                  {multiPoint: {enabled: [{name: Misspelt}]}}\n";
-    fs::write(path("config.yaml"), config).expect("a file");
-    let grants = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins: [{name: Misspelt, grants: \
-                  {reads: [v1/Configmap]}}]\n";
-    fs::write(path("plugins.yaml"), grants).expect("a file");
-    let [config, plugins, host, kubeconfig] =
-        [path("config.yaml"), path("plugins"), path("plugins.yaml"), cluster.kubeconfig()]
-            .map(|path| path.display().to_string());
-    let files = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &host];
+    let files = flags_of_reader(&cluster, "Misspelt", "v1", "Configmap");
+    let (files, kubeconfig) = (files.each_ref().map(String::as_str), cluster.kubeconfig().display().to_string());
     let mut scheduler = cluster.scheduler(&files).await;
-    let line = scheduler.process.line("the server does not serve a kind that plugins read").await;
+    let line = scheduler.process.line("the API server does not serve a kind that plugins read").await;
     let advice = "install its CRD, or correct the kind in the plugin's manifest (did you mean ConfigMap?)";
     for part in ["WARN", "v1/Configmap", "Misspelt", advice] {
         assert!(line.contains(part), "{part} is not in {line}");

@@ -274,14 +274,16 @@ impl Session {
             // The reader of the events knows who needs the kind, and says what to do.
             info!(kind = self.kind.plural(), api_version, reason, "the server does not serve this kind");
         }
-        self.is_missing = true;
         self.resume_from = None;
         self.say_synced(Some(reason)).await
     }
 
-    /// `missing` is the server's answer if it does not serve the kind.
+    /// Reports the kind as synced, once for each list that was requested, and whenever the server begins or ceases to
+    /// serve the kind. `missing` is the server's answer if it does not serve the kind.
     async fn say_synced(&mut self, missing: Option<&str>) -> Result<(), WatchError> {
-        if self.synced == Some(self.answered.lists) && self.forbidden != self.synced {
+        let was_missing = std::mem::replace(&mut self.is_missing, missing.is_some());
+        let is_told = self.synced == Some(self.answered.lists) && self.forbidden != self.synced;
+        if is_told && was_missing == self.is_missing {
             return Ok(());
         }
         self.synced = Some(self.answered.lists);
@@ -410,7 +412,6 @@ impl Session {
             self.send(self.kind.vanished(&gone)).await?;
         }
         self.say_synced(None).await?;
-        self.is_missing = false;
         self.resume_at(resource_version);
         Ok(())
     }

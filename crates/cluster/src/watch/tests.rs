@@ -360,6 +360,14 @@ async fn a_kind_that_the_server_lacks_is_not_waited_for_but_tried_again() {
         .await;
     let Some(WatchEvent::ObjectApplied { kind, name, .. }) = watch.events.recv().await else { panic!("no object") };
     assert_eq!((kind.plural.as_str(), name.as_str()), ("oxen", "bill"));
+    stream.end_list("2").await;
+    let event = watch.events.recv().await;
+    assert!(matches!(&event, Some(WatchEvent::Synced { missing: None, .. })), "{event:?}");
+    // The definition of the kind is deleted.
+    drop(stream);
+    watch.server.next().await.refuse(404, "NotFound", "the server could not find the requested resource");
+    let event = watch.events.recv().await;
+    assert!(matches!(&event, Some(WatchEvent::Synced { missing: Some(_), .. })), "{event:?}");
 }
 
 #[tokio::test(start_paused = true)]

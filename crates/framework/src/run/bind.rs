@@ -7,11 +7,13 @@ use berth_model::NodeIdx;
 
 use super::{Diagnosis, Findings, NominatedPods, PostFilterRun, Refusal, dry_run::NodeDryRun, tell_pod_changed};
 use crate::{
-    effect::Effect,
+    effect::{Effect, Permission},
     extender::Extenders,
     meter::code_of,
     plugin::Point,
-    points::{Bind, Call, Failure, Permit, PermitVerdict, PostBind, PostFilter, RejectedNodes, Reserve},
+    points::{
+        Bind, Call, Failure, Permit, PermitVerdict, PostBind, PostFilter, PostFilterOutcome, RejectedNodes, Reserve,
+    },
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -237,7 +239,8 @@ fn ask_post_filter(
         };
         let Some(Some(outcome)) = outcome else { continue };
         let (status, nominate) = match outcome {
-            Ok(outcome) => {
+            Ok(mut outcome) => {
+                reject_refused_evictions(profile, plugin, &mut outcome);
                 run.effects.extend(outcome.effects.into_iter().map(|effect| (plugin, effect)));
                 (outcome.status, outcome.nominate)
             }
@@ -268,6 +271,25 @@ fn ask_post_filter(
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     run.status = verdict;
     run
+}
+
+/// Turns an answer whose evictions the operator did not grant into a rejection without a nomination: no pod would leave
+/// the node, and the nomination would keep its room from other pods. The effects stay, because each of them is granted
+/// or refused by itself.
+fn reject_refused_evictions(profile: &Profile, plugin: PluginIdx, outcome: &mut PostFilterOutcome) {
+    let evicts = outcome.effects.iter().any(|effect| matches!(effect, Effect::Evict { .. }));
+    let Some(instance) = profile.instances().get(plugin.index()) else { return };
+    if !evicts || instance.grants.allows(Permission::Evict) {
+        return;
+    }
+    let enough = instance.grants.clone().with(Permission::Evict);
+    let refusal = enough.would_allow(profile.name(plugin), Permission::Evict.as_str());
+    if outcome.status.is_success() {
+        outcome.status = Status::unschedulable(refusal);
+    } else {
+        outcome.status.reasons.push(refusal);
+    }
+    outcome.nominate = outcome.nominate.map(|_| None);
 }
 
 fn code_of_refusal<T>(outcome: &Result<T, Refusal>) -> Code {

@@ -52,6 +52,9 @@ pub struct Diagnosis {
     pub rejected_by_extender: bool,
     /// The plugins that rejected with `Pending`. They wait for something outside the scheduler.
     pub pending: PluginBits,
+    /// The name of the node that was chosen, if the pod lost it because a plugin went out of service. `None` if no node was
+    /// chosen, or if a plugin rejected the pod: the message is then that of kube-scheduler.
+    pub lost_node: Option<String>,
 }
 
 impl Diagnosis {
@@ -64,9 +67,14 @@ impl Diagnosis {
         }
     }
 
-    /// The text of conditions and events: `0/3 nodes are available: 1 Insufficient cpu, 2 ...`.
+    /// The text of conditions and events: `0/3 nodes are available: 1 Insufficient cpu, 2 ...`, or
+    /// `node n1 was chosen, but ...`.
     #[must_use]
     pub fn message(&self) -> String {
+        if let Some(node) = &self.lost_node {
+            let reasons = self.rejections.iter().flat_map(|rejection| &rejection.status.reasons);
+            return format!("node {node} was chosen, but {}", join_reasons(reasons.map(String::as_str)));
+        }
         let mut message = format!("0/{} nodes are available:", self.n_all_nodes);
         let text = |status: &Option<Status>| status.as_ref().map(Status::message).unwrap_or_default();
         let (pre_filter, post_filter) = (text(&self.pre_filter), text(&self.post_filter.status));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_explain::{Holder, PodName, Retry, State, Subject, WaitsFor};
-use berth_framework::{ClusterEvent, Profile, run::Refusal};
+use berth_framework::{ClusterEvent, PluginIdx, Profile, Status, run::Refusal};
 use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
 use berth_scheduler::{BindingStage, ClusterView, HeldAtPermit, PodPlace, PodView};
@@ -127,6 +127,21 @@ pub(super) fn out_of_service(now: Time, profile: &mut Profile, waiting: &Waiting
         message: Some(status.message()),
         would_let_go: false,
     })
+}
+
+/// The plugin that would keep a pod out of activeQ if the pod was created, and the events after which it would be asked
+/// again.
+pub(super) fn gate(profile: &mut Profile, plugin: PluginIdx, status: &Status) -> (Holder, Vec<Retry>) {
+    let name = Arc::clone(profile.name(plugin));
+    let holder = Holder {
+        point: Some("PreEnqueue".to_owned()),
+        plugin: name.to_string(),
+        since_milliseconds: 0,
+        ends_in_milliseconds: None,
+        message: Some(status.message()),
+        would_let_go: false,
+    };
+    (holder, retries(profile, &[name]))
 }
 
 /// Writes `Node/Add|UpdateNodeLabel`.

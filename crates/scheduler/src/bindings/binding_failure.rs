@@ -20,6 +20,8 @@ pub(super) struct BindingFailure {
     /// The extension point; `None` if the pod was at none.
     point: Option<Point>,
     cause: BindingFailureCause,
+    /// The name of the node, if the pod loses it because a plugin went out of service.
+    lost_node: Option<String>,
 }
 
 #[derive(Debug)]
@@ -36,18 +38,38 @@ impl BindingFailure {
         let is_rejection = refusal.status.code.is_rejected();
         let cause =
             if is_rejection { BindingFailureCause::Rejected(refusal) } else { BindingFailureCause::Failed(refusal) };
-        Self { point: Some(point), cause }
+        Self { point: Some(point), cause, lost_node: None }
+    }
+
+    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status is not its
+    /// answer, and the message names the node that the pod loses.
+    pub(super) fn of_held_pod(
+        scheduler_name: Sym,
+        plugin: &str,
+        node: Sym,
+        status: Status,
+        context: &mut Context,
+    ) -> Self {
+        let profile = context.profile_mut(scheduler_name);
+        let (plugin, out_of_service) = match profile.and_then(|profile| Some((profile.find(plugin)?, profile))) {
+            Some((plugin, profile)) => (plugin, profile.get(plugin).and_then(|plugin| plugin.out_of_service())),
+            None => (PluginIdx::NOBODY, None),
+        };
+        let is_answer = out_of_service.is_none_or(|reason| reason.message() != status.message());
+        let lost_node = (!is_answer).then(|| context.text(node).to_owned());
+        Self { lost_node, ..Self::of(Point::Permit, Refusal { plugin, status }) }
     }
 
     /// The failure of a plugin. An answer of a plugin at PreBind and Bind rejects no pod.
     pub(super) fn failed(point: Point, plugin: PluginIdx, status: Status) -> Self {
-        Self { point: Some(point), cause: BindingFailureCause::Failed(Refusal { plugin, status }) }
+        let cause = BindingFailureCause::Failed(Refusal { plugin, status });
+        Self { point: Some(point), cause, lost_node: None }
     }
 
     /// A failure that no plugin caused.
     pub(super) fn error(status: Status) -> Self {
         let refusal = Refusal { plugin: PluginIdx::NOBODY, status };
-        Self { point: None, cause: BindingFailureCause::Failed(refusal) }
+        Self { point: None, cause: BindingFailureCause::Failed(refusal), lost_node: None }
     }
 
     /// The failure for explanations.
@@ -65,7 +87,7 @@ impl BindingFailure {
         let cause = match self.cause {
             BindingFailureCause::Failed(Refusal { status, .. }) => FailureCause::Unable(status),
             BindingFailureCause::Rejected(Refusal { plugin, status }) => {
-                let mut diagnosis = Diagnosis { n_all_nodes: 1, ..Diagnosis::default() };
+                let mut diagnosis = Diagnosis { n_all_nodes: 1, lost_node: self.lost_node, ..Diagnosis::default() };
                 diagnosis.blame(plugin, status.code);
                 let nodes = NodeSet::from_iter([NodeIdx(0)]);
                 diagnosis.rejections.push(Rejection { plugin, status, nodes });

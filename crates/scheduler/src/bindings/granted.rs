@@ -62,11 +62,7 @@ impl RefusedEffect {
     /// that would allow it in addition to the plugin's present grants.
     #[must_use]
     pub fn message(&self, plugin: &str) -> String {
-        let Self { what, enough, .. } = self;
-        format!(
-            "plugin \"{plugin}\" asked for {what}, but is not granted it; to grant it, add to --plugin-config: {}",
-            enough.entry(plugin)
-        )
+        self.enough.would_allow(plugin, &self.what)
     }
 }
 

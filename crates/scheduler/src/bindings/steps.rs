@@ -142,10 +142,9 @@ impl Binding {
         if !waits.is_empty() {
             self.observe_permit(Code::Unschedulable, context);
         }
-        let profile = context.profile(self.pod().scheduler_name);
-        let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
-        let refusal = Refusal { plugin, status: Status::unschedulable(reason) };
-        Step::Failed(self, BindingFailure::of(Point::Permit, refusal))
+        let (profile, status) = (self.pod().scheduler_name, Status::unschedulable(reason));
+        let failure = BindingFailure::of_held_pod(profile, plugin, self.node, status, context);
+        Step::Failed(self, failure)
     }
 
     /// Follows a pod that a client deleted and that is not gone yet. It gives its node back, unless the API server is being asked to bind

@@ -6,10 +6,10 @@ use berth_framework::{
     Effect, EffectKind, Grants, Namespaces, ObjectKind, ObjectRef, ObjectRule, Permission, PermitVerdict,
     PostFilterOutcome, RuleObjects, Status, Verb,
 };
-use berth_model::{ObjectKey, api};
+use berth_model::{NodeIdx, ObjectKey, api};
 use serde_json::json;
 
-use super::kit::{Bench, Factory, Shared, binds, events, node, pod, pod_maker};
+use super::kit::{Bench, Factory, Shared, assigned, awaited, binds, events, node, pod, pod_maker};
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, effect_bytes::MAX_BYTES};
 
 /// A bench whose plugin has just these grants.
@@ -196,6 +196,37 @@ fn many_refused_effects_of_one_answer_are_one_notice() {
         _ => None,
     });
     assert_eq!(counts.collect::<Vec<_>>(), [1000]);
+}
+
+/// The nomination would keep the room of the node, and no pod would leave it.
+#[test]
+fn a_refused_eviction_takes_the_nomination_back() {
+    let asked = |grants: &[Permission], status: Status| {
+        let mut bench = granted(Grants::new(grants.iter().copied(), []));
+        let victim = Effect::Evict {
+            namespace: "default".to_owned(),
+            name: "low".to_owned(),
+            uid: "uid-low".to_owned(),
+            message: "makes room".to_owned(),
+        };
+        bench.apply(assigned("low", 2, "n0"));
+        let outcome = PostFilterOutcome { status, nominate: Some(Some(NodeIdx(0))), effects: vec![victim] };
+        bench.script(|script| script.post_filter = Some(outcome));
+        bench.apply(pod("high", 4));
+        let actions = bench.settle();
+        let nominated = bench.scheduler.queue().nominator().node_of("uid-high").is_some_and(|node| !node.is_none());
+        let failed = events(&actions).into_iter().find(|(reason, _)| reason == "FailedScheduling");
+        (nominated, awaited(&actions).len(), failed.expect("the attempt failed").1)
+    };
+    let no_node = "0/1 nodes are available: 1 Insufficient cpu.";
+    let (nominated, evicted, told) = asked(&[Permission::Evict], Status::success());
+    assert_eq!((nominated, evicted, &*told), (true, 1, no_node));
+    let refusal = "plugin \"Fake\" asked for evict, but is not granted it; to grant it, add to --plugin-config: plugins: \
+                   [{name: Fake, grants: {effects: [evict]}}]";
+    let (nominated, evicted, told) = asked(&[], Status::success());
+    assert_eq!((nominated, evicted, told), (false, 0, format!("{no_node} {refusal}")));
+    let (nominated, evicted, told) = asked(&[], Status::unschedulable("not yet"));
+    assert_eq!((nominated, evicted, told), (false, 0, format!("{no_node} not yet, {refusal}")));
 }
 
 #[test]
