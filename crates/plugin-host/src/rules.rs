@@ -46,19 +46,21 @@ pub struct Granted {
 /// What the operator must write so that a plugin gets grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantsHint {
-    plugin: String,
-    grants: Grants,
+    /// The entry of the configuration.
+    entry: String,
+    /// A whole configuration with this entry alone.
+    document: String,
     /// Whether there is a file to which the entry can be added.
     has_file: bool,
 }
 
 impl fmt::Display for GrantsHint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plugin, grants, has_file } = self;
+        let Self { entry, document, has_file } = self;
         if *has_file {
-            write!(formatter, "add: {}", grants.entry(plugin))
+            write!(formatter, "add: {entry}")
         } else {
-            write!(formatter, "give --plugin-config FILE, a file with this line: {}", grants.document(plugin))
+            write!(formatter, "give --plugin-config FILE, a file with this line: {document}")
         }
     }
 }
@@ -251,8 +253,8 @@ impl Granted {
             let (reads, pod_json) = (manifest.needs.objects.clone(), manifest.needs.pod_json);
             let mut granted = self.clone();
             granted.reads.retain(|read| !reads.iter().any(|wanted| means(read, wanted)));
-            let granted = granted.with(&needs).with(&Self { reads, pod_json, ..Self::default() });
-            GrantsHint { plugin: plugin.to_owned(), grants: granted.grants(), has_file: true }
+            let grants = granted.with(&needs).with(&Self { reads, pod_json, ..Self::default() }).grants();
+            GrantsHint { entry: grants.entry(plugin), document: grants.document(plugin), has_file: true }
         };
         if manifest.needs.pod_json && !self.pod_json {
             return Err(NotGranted::PodJson { hint: hint() });
