@@ -23,6 +23,7 @@ export function isMeant(written, known) {
 
 /** The known name that a name probably means: the nearest one, or one that it contains, as waitMilliseconds contains wait. */
 export function nearest(written, known) {
-  const [near] = known.filter((name) => isMeant(written, name)).sort((one, other) => distance(written, one) - distance(written, other));
+  const alike = known.filter((name) => isMeant(written, name));
+  const [near] = alike.sort((one, other) => distance(written, one) - distance(written, other));
   return near ?? known.find((name) => plain(written).includes(plain(name)));
 }
