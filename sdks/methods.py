@@ -102,12 +102,16 @@ def of_go(folder):
     return methods if files else None
 
 
+# A member in C that is set to nothing is no member.
+SET_TO_NOTHING = r"\s*(?:NULL|0|false|\(void\s*\*\)\s*0)\s*(?:[,}]|/[/*]|$)"
+
+
 def of_c(folder):
     """The members that the source sets: `.pre_filter = pre_filter`."""
     methods = Methods()
     for path in sources("c", folder):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            for written in re.findall(r"(?:^|[{,])\s*\.(\w+)\s*=", line):
+            for written in re.findall(rf"(?:^|[{{,])\s*\.(\w+)\s*=(?!{SET_TO_NOTHING})", line):
                 methods.add(path.name, number, written, written)
     # If the source has no name of a member, it sets the members in another way.
     return methods if "name" in methods.names else None
@@ -188,7 +192,7 @@ def needs_of_replica(language, folder, methods):
             if name in KEPT_IN_STEP:
                 return f"{path} has {written}"
     member, opened = {
-        "c": (rf"\.({'|'.join(KEPT_IN_STEP)})\s*=", r"\bberth_plugin\s*=\s*\{"),
+        "c": (rf"\.({'|'.join(KEPT_IN_STEP)})\s*=(?!{SET_TO_NOTHING})", r"\bberth_plugin\s*=\s*\{"),
         "go": (r"\b(Columns|Pods|Objects):", r"\bManifest\{"),
         "python": (None, None),
     }[language]

@@ -1,7 +1,7 @@
 // Checks the members of a loaded plugin. It finds members that nothing reads, and members with too many parameters.
 
 import { INTERFACES } from "./src/manifest.js";
-import { distance } from "./world.mjs";
+import { distance, isMeant } from "./src/nearest.js";
 
 /** The members that Berth reads. */
 const ATTRIBUTES = ["name", "version", "columns", "pods", "podJson", "objects", "eventsToRegister"];
@@ -38,12 +38,6 @@ export function membersOf(plugin) {
   }
   names.delete("constructor");
   return [...names];
-}
-
-/** Whether a name is probably a misspelling of a known name. */
-function isMeant(written, known) {
-  const [plain, wanted] = [written, known].map((name) => name.replaceAll("_", "").toLowerCase());
-  return plain === wanted || distance(plain, wanted) <= (wanted.length >= 5) + (wanted.length >= 8);
 }
 
 /**

@@ -4,6 +4,8 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { distance } from "./src/nearest.js";
+
 const sdk = dirname(fileURLToPath(import.meta.url));
 
 /** The contract is copied together with the SDK. Berth's own repository has it at the root. */
@@ -21,19 +23,6 @@ function readContract() {
   const files = readdirSync(CONTRACT).filter((file) => file.endsWith(".wit") && file !== "cycle.wit");
   const inCycle = files.filter((file) => textOf(file).includes("cycle: cycle-id")).map((file) => file.slice(0, -".wit".length));
   return { version: /^package berth:scheduler@(.*);/m.exec(text)[1], export: named("export"), import: named("import"), inCycle };
-}
-
-/** The number of letters to add, remove or change to turn one word into the other. */
-export function distance(one, other) {
-  let row = Array.from({ length: other.length + 1 }, (_, at) => at);
-  for (const [y, letter] of [...one].entries()) {
-    const next = [y + 1];
-    for (let x = 0; x < other.length; x++) {
-      next.push(Math.min(next[x] + 1, row[x + 1] + 1, row[x] + (letter === other[x] ? 0 : 1)));
-    }
-    row = next;
-  }
-  return row.at(-1);
 }
 
 /** A line that imports or exports an interface: the keyword, package, name, version, semicolon, and the rest. */

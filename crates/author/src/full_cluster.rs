@@ -43,7 +43,13 @@ pub(crate) type CallName = &'static str;
 /// Watches the calls, for example their times.
 pub(crate) trait Observer {
     fn call<R>(&mut self, name: CallName, work: impl FnOnce() -> R) -> R;
+
+    /// These points are not called about a pod. `why` continues a sentence after "because".
+    fn left_out(&mut self, names: &[CallName], why: &str);
 }
+
+/// The points after PreFilter.
+const AFTER_PRE_FILTER: [CallName; 4] = ["Filter", "PreScore", "Score", "NormalizeScore"];
 
 /// Only makes the calls.
 pub(crate) struct Unobserved;
@@ -52,6 +58,8 @@ impl Observer for Unobserved {
     fn call<R>(&mut self, _name: CallName, work: impl FnOnce() -> R) -> R {
         work()
     }
+
+    fn left_out(&mut self, _names: &[CallName], _why: &str) {}
 }
 
 impl<'s> FullCluster<'s> {
@@ -154,8 +162,15 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, observer: &mut impl Observer)
         match observer.call("PreFilter", || point.pre_filter(call)) {
             Ok(_) => {}
             // Filter has nothing to do for this pod, but Score may have.
-            Err(status) if status == Status::skip() => filters = false,
-            Err(status) if status.code.is_rejected() => return Ok(()),
+            Err(status) if status == Status::skip() => {
+                filters = false;
+                observer.left_out(&AFTER_PRE_FILTER[..1], "PreFilter has nothing to do for the pod (Skip)");
+            }
+            Err(status) if status.code.is_rejected() => {
+                let why = format!("PreFilter rejected the pod: {}", status.message());
+                observer.left_out(&AFTER_PRE_FILTER, &why);
+                return Ok(());
+            }
             Err(status) => return Err(status),
         }
     }
@@ -177,12 +192,16 @@ fn score(
     observer: &mut impl Observer,
 ) -> Result<(), Status> {
     if nodes.is_empty() {
+        observer.left_out(&AFTER_PRE_FILTER[1..], "Filter rejected every node");
         return Ok(());
     }
     if let Some(point) = plugin.pre_score() {
         match observer.call("PreScore", || point.pre_score(call, nodes)) {
             Ok(()) => {}
-            Err(status) if status == Status::skip() => return Ok(()),
+            Err(status) if status == Status::skip() => {
+                observer.left_out(&AFTER_PRE_FILTER[2..], "PreScore has nothing to do for the pod (Skip)");
+                return Ok(());
+            }
             Err(status) => return Err(status),
         }
     }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_framework::{DeltaSource, Needs, PluginFactory};
+use berth_framework::{DeltaSource, Needs, PluginFactory, Point, Points};
 use berth_model::Delta;
 use serde::Serialize;
 
@@ -31,18 +31,23 @@ pub struct Measurement {
     pub microseconds: f64,
 }
 
+/// The times of a plugin's calls on a cluster of one size.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    pub calls: Vec<Measurement>,
+    /// A sentence for each point that the plugin implements and that was called about no pod.
+    pub uncalled: Vec<String>,
+}
+
 /// Times a plugin on a random cluster of this size. The pods are those of the situation, or random ones if it has none.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
-pub fn measure(
-    factory: &dyn PluginFactory,
-    situation: &Situation,
-    n_nodes: u64,
-) -> Result<Vec<Measurement>, HarnessError> {
+pub fn measure(factory: &dyn PluginFactory, situation: &Situation, n_nodes: u64) -> Result<Measured, HarnessError> {
     let mut times = CallTimes::default();
     FullCluster::new(factory, situation, SEED, n_nodes)?.ask(&mut times)?;
-    Ok(times.medians(n_nodes))
+    let uncalled = times.uncalled(factory.points());
+    Ok(Measured { calls: times.medians(n_nodes), uncalled })
 }
 
 /// The bytes that the scheduler sends to a replica.
@@ -106,14 +111,24 @@ impl DeltaSource for Scales<'_> {
 
 /// Durations by kind of call.
 #[derive(Default)]
-struct CallTimes(BTreeMap<CallName, Vec<Duration>>);
+struct CallTimes {
+    durations: BTreeMap<CallName, Vec<Duration>>,
+    /// The first reason why a point was not called about a pod.
+    left_out: BTreeMap<CallName, String>,
+}
 
 impl Observer for CallTimes {
     fn call<R>(&mut self, name: CallName, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = work();
-        self.0.entry(name).or_default().push(start.elapsed());
+        self.durations.entry(name).or_default().push(start.elapsed());
         result
+    }
+
+    fn left_out(&mut self, names: &[CallName], why: &str) {
+        for &name in names {
+            self.left_out.entry(name).or_insert_with(|| why.to_owned());
+        }
     }
 }
 
@@ -123,8 +138,15 @@ impl CallTimes {
             durations.sort_unstable();
             durations.get(durations.len() / 2).map_or(0.0, Duration::as_secs_f64) * 1e6
         };
-        let medians = self.0.into_iter();
+        let medians = self.durations.into_iter();
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
+    }
+
+    /// A sentence for each of these points that was called about no pod.
+    fn uncalled(&self, points: Points) -> Vec<String> {
+        let uncalled = points.iter().map(Point::shown).filter(|name| !self.durations.contains_key(name));
+        let why = uncalled.filter_map(|name| Some((name, self.left_out.get(name)?)));
+        why.map(|(name, why)| format!("{name} was not called, because {why}")).collect()
     }
 }
 
@@ -138,11 +160,13 @@ mod tests {
 
     use super::*;
 
-    /// A plugin that rejects every node if its arguments say `reject`. Otherwise it has nothing to filter, and scores. If
-    /// its arguments say `pods`, it fails as soon as it does not see the pods on nodes as objects.
+    /// A plugin that rejects every node if its arguments say `reject`, and every pod if they say `refuse`. Otherwise it has
+    /// nothing to filter, and scores. If its arguments say `pods`, it fails as soon as it does not see the pods on nodes as
+    /// objects.
     #[derive(Debug)]
     struct ScoresOnly {
         rejects: bool,
+        refuses: bool,
         counts_pods: bool,
     }
 
@@ -156,7 +180,8 @@ mod tests {
         }
 
         fn configure(args: &str) -> Result<Self, ConfigureError> {
-            Ok(Self { rejects: args.contains("reject"), counts_pods: args.contains("pods") })
+            let (rejects, refuses) = (args.contains("reject"), args.contains("refuse"));
+            Ok(Self { rejects, refuses, counts_pods: args.contains("pods") })
         }
     }
 
@@ -165,6 +190,9 @@ mod tests {
             let n_objects = call.table.objects().iter("v1", "Pod").count();
             if self.counts_pods && n_objects < call.table.pods().n_pods() {
                 return Err(Status::error("a pod on a node is no object"));
+            }
+            if self.refuses {
+                return Err(Status::unresolvable("no rack"));
             }
             if self.rejects { Ok(None) } else { Err(Status::skip()) }
         }
@@ -218,16 +246,27 @@ mod tests {
     fn score_is_timed_where_pre_filter_skips() {
         let measured =
             measure(&Factory(ScoresOnly::describe()), &Situation::of_args("null"), 3).expect("it never fails");
-        let calls: Vec<&str> = measured.iter().map(|measurement| measurement.call).collect();
+        let calls: Vec<&str> = measured.calls.iter().map(|measurement| measurement.call).collect();
         assert_eq!(calls, ["PreFilter", "Score", "sync (full)", "sync (one pod)"]);
+        let told = "Filter was not called, because PreFilter has nothing to do for the pod (Skip)";
+        assert_eq!(measured.uncalled, [told]);
     }
 
     #[test]
     fn the_question_about_rejected_nodes_is_timed() {
         let situation = Situation::of_args("\"reject\"");
         let measured = measure(&Factory(ScoresOnly::describe()), &situation, 3).expect("it never fails");
-        let calls: Vec<&str> = measured.iter().map(|measurement| measurement.call).collect();
+        assert_eq!(measured.uncalled, ["Score was not called, because Filter rejected every node"]);
+        let calls: Vec<&str> = measured.calls.iter().map(|measurement| measurement.call).collect();
         assert_eq!(calls, ["Filter", "NodeToStatus", "PreFilter", "sync (full)", "sync (one pod)"]);
+    }
+
+    #[test]
+    fn points_after_a_rejection_are_not_timed_and_that_is_said() {
+        let situation = Situation::of_args("\"refuse\"");
+        let measured = measure(&Factory(ScoresOnly::describe()), &situation, 3).expect("it never fails");
+        let why = "was not called, because PreFilter rejected the pod: no rack";
+        assert_eq!(measured.uncalled, [format!("Filter {why}"), format!("Score {why}")]);
     }
 
     #[test]

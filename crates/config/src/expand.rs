@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_framework::Point;
+use berth_framework::{Point, Points};
 use berth_model::PluginName;
 
 use crate::{
@@ -162,7 +162,7 @@ fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
                 already_registered(point, name)
             }
             None => format!("{}Plugin {name:?} does not exist: {}", point.as_str(), not_found_advice(name)),
-            Some(points) if !points.contains(point) => does_not_extend(point, name),
+            Some(points) if !points.contains(point) => does_not_extend(point, name, points),
             Some(_) if !seen.insert(name) => already_registered(point, name),
             Some(_) => continue,
         };
@@ -170,8 +170,16 @@ fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
     }
 }
 
-pub(crate) fn does_not_extend(point: Point, name: &str) -> String {
-    format!("plugin {name:?} does not extend {}Plugin plugin", point.as_str())
+/// The text begins with kube-scheduler's words.
+pub(crate) fn does_not_extend(point: Point, name: &str, implemented: Points) -> String {
+    let keys = points_with_keys().filter(|(own, _)| implemented.contains(*own)).map(|(_, key)| key);
+    let keys: Vec<&str> = keys.collect();
+    let instead = if keys.is_empty() {
+        "it implements no point at which a profile can enable it".to_owned()
+    } else {
+        format!("it implements {}: enable it there, or under multiPoint", keys.join(", "))
+    };
+    format!("plugin {name:?} does not extend {}Plugin plugin: {instead}", point.as_str())
 }
 
 fn already_registered(point: Point, name: &str) -> String {

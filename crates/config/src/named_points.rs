@@ -49,7 +49,7 @@ impl NamedPoints {
             it.scheduler_name == scheduler_name && it.plugin == *plugin && !points.contains(it.point)
         };
         let missed = self.0.iter().filter(is_missed);
-        missed.map(|it| format!("{}: {}", it.field, does_not_extend(it.point, plugin))).collect()
+        missed.map(|it| format!("{}: {}", it.field, does_not_extend(it.point, plugin, points))).collect()
     }
 }
 
@@ -71,7 +71,8 @@ mod tests {
         let read = |text: &str| Settings::from_text("file", text, &in_tree());
         let named = NamedPoints::of(&read(&document.to_string()).expect("valid"));
         let filters = Points::of(&[Point::Filter]);
-        let told = "profiles[1].plugins.score: plugin \"ImageLocality\" does not extend ScorePlugin plugin";
+        let told = "profiles[1].plugins.score: plugin \"ImageLocality\" does not extend ScorePlugin plugin: it implements \
+                    filter: enable it there, or under multiPoint";
         assert_eq!(named.missed("ImageLocality", "two", filters), [told]);
         assert!(named.missed("ImageLocality", "two", Points::of(&[Point::Score])).is_empty());
         assert!(named.missed("ImageLocality", "one", filters).is_empty(), "multiPoint enables it there");

@@ -49,11 +49,16 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
             return None;
         }
     };
-    let (mut plugins, mut unusable) = found;
-    installed(plugins_dir, &plugins, !unusable.is_empty(), findings);
-    if !are_known {
-        // A plugin is refused for a lack of grants only because the file with its grants cannot be read.
-        unusable.retain(|(_, reason)| !matches!(reason, UnusableFile::NotGranted(_)));
+    let (mut plugins, unusable) = found;
+    // Without the file with its grants, a plugin may be refused although its grants are in that file.
+    let is_unchecked = |reason: &UnusableFile| !are_known && matches!(reason, UnusableFile::NotGranted(_));
+    let (unchecked, unusable): (Vec<_>, Vec<_>) = unusable.into_iter().partition(|(_, reason)| is_unchecked(reason));
+    for (file, _) in &unchecked {
+        let text = format!("{}: not checked, because its grants cannot be read", file.display());
+        findings.warning(Area::Plugins, text, "correct --plugin-config first");
+    }
+    if unchecked.is_empty() || plugins.inventory.installed().next().is_some() {
+        installed(plugins_dir, &plugins, !unusable.is_empty(), findings);
     }
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
     let settings = match configuration::read_all(options.config.as_deref(), &overrides, &plugins.inventory) {
@@ -159,6 +164,10 @@ fn plugin_settings(options: &Options, findings: &mut Findings) -> PluginSettings
         Ok(read) => {
             (rules.settings, rules.provenance) = (read.settings, read.provenance);
             findings.ok(Area::Configuration, format!("{}: limits and grants are valid", file.display()));
+            for misspelt in settings_file::misspelt_kinds(&rules.settings) {
+                let text = format!("{}: {misspelt}", file.display());
+                findings.warning(Area::Configuration, text, "correct the kind, unless a CRD defines it");
+            }
         }
         Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct what is named"),
     }

@@ -210,6 +210,12 @@ impl Grants {
         )
     }
 
+    /// A `PluginHostConfiguration` with this entry alone, on one line.
+    #[must_use]
+    pub fn document(&self, plugin: &str) -> String {
+        format!("{{apiVersion: berth.dev/v1alpha1, kind: PluginHostConfiguration, {}}}", self.entry(plugin))
+    }
+
     /// The field `grants` of that entry, on one line.
     #[must_use]
     pub fn field(&self) -> String {

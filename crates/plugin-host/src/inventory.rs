@@ -356,7 +356,8 @@ impl PluginInventory {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
         let built_in = built_in.as_ref().map(|factory| factory.manifest());
         let granted = self.granted(name, Some(component.id()));
-        granted.check_reads(name, component.binary.factory().manifest(), built_in)
+        let checked = granted.check_reads(name, component.binary.factory().manifest(), built_in);
+        checked.map_err(|reason| if self.rules.has_file { reason } else { reason.without_file() })
     }
 
     /// Warns if a file has the name of a built-in. The file gets none of the built-in's grants, and its author may not

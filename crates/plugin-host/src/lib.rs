@@ -45,7 +45,7 @@ pub use self::{
     options::{PluginHostOptions, Sources},
     preparing::prepare,
     report::{Complaint, Grants, Limits, Needs, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary},
-    rules::{Granted, NotGranted, Rules},
+    rules::{Granted, GrantsHint, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},
     supervisor::{Surroundings, start},
 };

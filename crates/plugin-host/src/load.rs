@@ -229,5 +229,6 @@ fn plugin_host_settings(file: Option<&Path>) -> Result<HostFile> {
     let Some(file) = file else { return Ok(HostFile::default()) };
     let read = settings_file::read(file).map_err(|error| Usage(error.to_string()))?;
     settings_file::tell_what_stars_leave_out(&read.settings);
+    settings_file::tell_misspelt_kinds(&read.settings);
     Ok(read)
 }

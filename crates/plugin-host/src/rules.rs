@@ -5,7 +5,7 @@
 //! grants, it may read nodes and pods, filter and score. Only the embedded component itself, recognised by its digest,
 //! is the built-in even in the plugins directory.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{collections::BTreeSet, fmt, path::PathBuf};
 
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, ObjectRule, Permission};
@@ -20,6 +20,8 @@ pub struct Rules {
     pub settings: PluginHostSettings,
     /// The content of the files that `settings` name.
     pub provenance: Provenance,
+    /// Whether the settings come from a file, `--plugin-config`.
+    pub has_file: bool,
     /// `--execution`.
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
@@ -41,18 +43,38 @@ pub struct Granted {
     pub pod_json: bool,
 }
 
+/// What the operator must write so that a plugin gets grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantsHint {
+    /// The entry of the configuration.
+    entry: String,
+    /// A whole configuration with this entry alone.
+    document: String,
+    /// Whether there is a file to which the entry can be added.
+    has_file: bool,
+}
+
+impl fmt::Display for GrantsHint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entry, document, has_file } = self;
+        if *has_file {
+            write!(formatter, "add: {entry}")
+        } else {
+            write!(formatter, "give --plugin-config FILE, a file with this line: {document}")
+        }
+    }
+}
+
 /// The reason why a binary may not serve: it needs more than it may read. The text continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
     #[error(
-        "wants pending pods as JSON, but --plugin-config does not set grants.podJson for it; to grant it, add: \
-         {lines}; `berth plugin inspect` prints the entry with all grants that it may need"
+        "wants pending pods as JSON, but --plugin-config does not set grants.podJson for it; to grant it, {hint}; \
+         `berth plugin inspect` prints the entry with all grants that it may need"
     )]
-    PodJson { lines: String },
-    #[error(
-        "wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, add: {lines}"
-    )]
-    Reads { kinds: String, lines: String },
+    PodJson { hint: GrantsHint },
+    #[error("wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, {hint}")]
+    Reads { kinds: String, hint: GrantsHint },
     /// The plugin registers for events of `kinds`, which are not watched. A kind of each apiVersion in `versions`
     /// must be granted.
     #[error(
@@ -77,6 +99,7 @@ impl Rules {
         Self {
             settings: PluginHostSettings::default(),
             provenance: Provenance::default(),
+            has_file: options.plugin_config.is_some(),
             on_command_line: options.execution,
             directory: options.plugins_dir.clone(),
             has_pod_json: true,
@@ -119,6 +142,19 @@ impl Rules {
         }
         let granted = Granted::from(&self.settings.default_grants());
         built_in.map_or(granted.clone(), |built_in| granted.with(&Granted::of_built_in(built_in)))
+    }
+}
+
+impl NotGranted {
+    /// The same reason for an operator that has no `--plugin-config`.
+    #[must_use]
+    pub(crate) fn without_file(self) -> Self {
+        let whole = |hint: GrantsHint| GrantsHint { has_file: false, ..hint };
+        match self {
+            Self::PodJson { hint } => Self::PodJson { hint: whole(hint) },
+            Self::Reads { kinds, hint } => Self::Reads { kinds, hint: whole(hint) },
+            other @ (Self::Events { .. } | Self::Denied(_) | Self::Signature(_) | Self::PodJsonNotKept) => other,
+        }
     }
 }
 
@@ -212,18 +248,21 @@ impl Granted {
         manifest: &Manifest,
         built_in: Option<&Manifest>,
     ) -> Result<(), NotGranted> {
-        let lines = || {
+        let hint = || {
             let needs = built_in.map(Self::of_built_in).unwrap_or_default();
             let (reads, pod_json) = (manifest.needs.objects.clone(), manifest.needs.pod_json);
-            self.clone().with(&needs).with(&Self { reads, pod_json, ..Self::default() }).lines(plugin)
+            let mut granted = self.clone();
+            granted.reads.retain(|read| !reads.iter().any(|wanted| means(read, wanted)));
+            let grants = granted.with(&needs).with(&Self { reads, pod_json, ..Self::default() }).grants();
+            GrantsHint { entry: grants.entry(plugin), document: grants.document(plugin), has_file: true }
         };
         if manifest.needs.pod_json && !self.pod_json {
-            return Err(NotGranted::PodJson { lines: lines() });
+            return Err(NotGranted::PodJson { hint: hint() });
         }
         let wanted = manifest.needs.objects.iter().filter(|kind| !self.reads.contains(kind));
         let wanted: Vec<String> = wanted.map(ToString::to_string).collect();
         if !wanted.is_empty() {
-            return Err(NotGranted::Reads { kinds: wanted.join(", "), lines: lines() });
+            return Err(NotGranted::Reads { kinds: wanted.join(", "), hint: hint() });
         }
         self.check_events(manifest)
     }
@@ -244,6 +283,14 @@ impl Granted {
         let join = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
         Err(NotGranted::Events { kinds: join(kinds), versions: join(versions) })
     }
+}
+
+/// Whether a granted kind is probably a misspelling of the kind that a plugin wants.
+fn means(granted: &ObjectKind, wanted: &ObjectKind) -> bool {
+    let nearest = || watched_kinds::nearest(&granted.api_version, &granted.kind);
+    granted != wanted
+        && granted.api_version == wanted.api_version
+        && (granted.kind.eq_ignore_ascii_case(&wanted.kind) || nearest().as_ref() == Some(&wanted.kind))
 }
 
 impl From<&PluginGrants> for Granted {

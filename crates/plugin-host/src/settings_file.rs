@@ -8,7 +8,7 @@ use std::{
 use berth_config::{PluginGrants, PluginHostSettings};
 use tracing::warn;
 
-use crate::provenance::Provenance;
+use crate::{provenance::Provenance, watched_kinds};
 
 /// The reason why the file cannot be used, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +40,32 @@ pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     let provenance = Provenance::read(&settings)
         .map_err(|error| SettingsFileError::Invalid(format!("{}: {error}", file.display())))?;
     Ok(HostFile { settings, provenance })
+}
+
+/// A sentence for each kind under `grants.reads` whose name is nearly that of a kind of Kubernetes. Such a kind may
+/// also come with a CRD, so it is no error.
+#[must_use]
+pub fn misspelt_kinds(settings: &PluginHostSettings) -> Vec<String> {
+    let of = |place: String, grants: &PluginGrants| {
+        let misspelt = grants.reads.iter().filter_map(move |read| {
+            let meant = watched_kinds::nearest(&read.api_version, &read.kind)?;
+            let version = &read.api_version;
+            Some(format!("{place}.grants.reads: {read} is no kind of Kubernetes: did you mean {version}/{meant}?"))
+        });
+        misspelt.collect::<Vec<_>>()
+    };
+    let mut told = of("defaults".to_owned(), &settings.default_grants());
+    for name in settings.named() {
+        told.extend(of(format!("plugins[{name}]"), &settings.plugin(name.as_str()).grants.unwrap_or_default()));
+    }
+    told
+}
+
+/// Logs the kinds that are probably misspelt.
+pub(crate) fn tell_misspelt_kinds(settings: &PluginHostSettings) {
+    for misspelt in misspelt_kinds(settings) {
+        warn!("--plugin-config: {misspelt}");
+    }
 }
 
 /// Logs the kinds that the `"*"` of each rule does not cover.

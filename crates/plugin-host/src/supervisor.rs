@@ -281,6 +281,7 @@ impl Supervisor {
         self.settings.error = None;
         self.tell("", By::PluginConfig, Notice::SettingsApplied { file: file.display().to_string() });
         settings_file::tell_what_stars_leave_out(&settings.settings);
+        settings_file::tell_misspelt_kinds(&settings.settings);
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();
         let (consequences, to_retry) = self.inventory.settings_changed(*settings, now());

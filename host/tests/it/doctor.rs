@@ -170,7 +170,18 @@ async fn a_lack_of_grants_is_a_problem_only_if_the_grants_can_be_read() {
     fs::write(setup.path("plugins.yaml"), format!("{HEADER}plugins: [{{name: QOSSort\n")).expect("a file");
     let ended = setup.doctor(&["--offline"]).await;
     assert!(ended.err.contains("1 problem found"), "{}{}", ended.out, ended.err);
-    assert!(ended.out.contains("plugins: no usable plugins"), "{}", ended.out);
+    assert!(ended.out.contains("QOSSort.wasm: not checked, because its grants cannot be read"), "{}", ended.out);
+    assert!(!ended.out.contains("no usable plugins"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_nearly_one_is_warned_of() {
+    let setup = Setup::new(CONFIG, "plugins: [{name: ByPriority, grants: {reads: [v1/configmap]}}]\n");
+    setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
+    let (code, complaints) = setup.complaints(&["--offline"]).await;
+    assert_eq!((code, complaints.len()), (Some(0), 1), "{complaints:#?}");
+    let told = "plugins[ByPriority].grants.reads: v1/configmap is no kind of Kubernetes: did you mean v1/ConfigMap?";
+    contains(&complaints, &["warning configuration", told]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

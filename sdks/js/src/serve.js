@@ -1,7 +1,9 @@
 // The exports of the contract. They call the plugin.
 
 import { openConsole } from "./console.js";
+import { Checks, shown } from "./checks.js";
 import { Columns, checkLength, passed, rowsOf } from "./columns.js";
+import { Effect } from "./effects.js";
 import { Refusal, Rejection, rejectionOf } from "./index.js";
 import { manifestOf, missing } from "./manifest.js";
 import { Answered, Unfit, call, followsPods, served, setPlugin } from "./plugin.js";
@@ -32,9 +34,34 @@ function check(rejection) {
   if (status !== SUCCESS) throw new Answered(status);
 }
 
-function effectsOf(answered) {
+/** The checks of an answer of a member. */
+const answersOf = (member) => new Checks((rest) => new Unfit(member, rest));
+
+/** The effects of an answer. Null and undefined are no effects. */
+function effectsIn(member, given) {
+  const is = answersOf(member);
+  for (const effect of is.list("effects", given ?? [], "effects")) {
+    if (!(effect instanceof Effect)) is.refuse(`the effect ${shown(effect)}, which no function of effects made`);
+  }
+  return given ?? [];
+}
+
+/** The effects of a member that returns a list of effects, or a rejection. */
+function effectsOf(member, answered) {
   if (answered instanceof Rejection) check(answered);
-  return answered;
+  if (!Array.isArray(answered)) throw new Unfit(member, `${shown(answered)}, which is neither a list of effects nor a rejection`);
+  return effectsIn(member, answered);
+}
+
+/** An answer with some of these keys. Null and undefined are an answer without keys. */
+function keyed(member, answered, keys) {
+  return answersOf(member).object("", answered ?? {}, `neither null, a rejection nor { ${keys.join(", ")} }`, keys);
+}
+
+/** The status of a rejection in an answer. */
+function rejectionIn(member, name, given) {
+  if (!(given instanceof Rejection)) throw new Unfit(member, `${name} ${shown(given)}, which is no rejection`);
+  return statusOf(given);
 }
 
 /** The nodes of a bitmap. Its words are pairs of 32-bit words: see contract.mjs. */
@@ -83,12 +110,6 @@ const isScore = (value) => typeof value !== "bigint" && typeof value !== "symbol
 function unfit(member, scores, words) {
   const at = Math.max(Array.from(scores).findIndex((value) => !isScore(value)), 0);
   return new Unfit(member, `${shown(scores[at])} for ${named(nodesOf(words)[at])}, which is no score`);
-}
-
-/** The text of a value in a message. */
-function shown(value) {
-  if (typeof value === "string") return JSON.stringify(value);
-  return typeof value === "bigint" ? `${value}n` : String(value);
 }
 
 /** The text of a node in a message. */
@@ -171,9 +192,11 @@ function filterOf(plugin) {
 function permitOf(plugin) {
   const verdictOf = (answered) => {
     if (answered instanceof Rejection) return [{ tag: "deny", val: statusOf(answered) }, []];
-    const { wait, reject, effects = [] } = answered ?? {};
-    if (reject !== undefined) return [{ tag: "deny", val: statusOf(reject) }, effects];
-    return [wait === undefined ? { tag: "allow" } : { tag: "wait", val: wait }, effects];
+    const given = keyed("permit", answered, ["wait", "reject", "effects"]);
+    const effects = effectsIn("permit", given.effects);
+    const [wait, reject] = [given.wait ?? null, given.reject ?? null];
+    if (reject !== null) return [{ tag: "deny", val: rejectionIn("permit", "reject", reject) }, effects];
+    return [wait === null ? { tag: "allow" } : { tag: "wait", val: answersOf("permit").milliseconds("wait", wait) }, effects];
   };
   return { permit: (cycle, row) => answer(cycle, (pod) => verdictOf(plugin.permit(pod, table.node(row)))) };
 }
@@ -183,7 +206,9 @@ function postFilterOf(plugin) {
     const keep = { tag: "keep" };
     if (answered === null || answered === undefined) return { status: UNSCHEDULABLE, nomination: keep, effects: [] };
     if (answered instanceof Rejection) return { status: statusOf(answered), nomination: keep, effects: [] };
-    const { node = null, clear = false, effects = [] } = answered;
+    const { node = null, clear = false, effects: given } = keyed("postFilter", answered, ["node", "clear", "effects"]);
+    const effects = effectsIn("postFilter", given);
+    if (node !== null && !Number.isInteger(node.row)) throw new Unfit("postFilter", `node ${shown(node)}, which is no node`);
     if (node !== null) return { status: SUCCESS, nomination: { tag: "node", val: node.row }, effects };
     return { status: SUCCESS, nomination: clear ? { tag: "clear" } : keep, effects };
   };
@@ -257,7 +282,7 @@ function queueOf(plugin) {
 /** The exports of the component. `exported` are the interfaces that plugin.wit exports. */
 export function serve(plugin, exported) {
   setPlugin(plugin);
-  const at = (method) => (cycle, row) => answer(cycle, (pod) => effectsOf(plugin[method](pod, table.node(row))));
+  const at = (method) => (cycle, row) => answer(cycle, (pod) => effectsOf(method, plugin[method](pod, table.node(row))));
   return {
     ...queueOf(plugin),
     lifecycle: {

@@ -44,11 +44,20 @@ SKIP = Rejection(Code.SKIP, "")
 it."""
 
 
+def is_time(milliseconds) -> bool:
+    """Says whether the value is a number of milliseconds that fits into the contract's type."""
+    return isinstance(milliseconds, int) and not isinstance(milliseconds, bool) and 0 <= milliseconds < 1 << 64
+
+
 @dataclass(frozen=True)
 class Wait:
     """An answer of permit. `milliseconds` is the maximum time for which Permit holds the pod."""
 
     milliseconds: int
+
+    def __post_init__(self):
+        if not is_time(self.milliseconds):
+            raise TypeError(f"Wait got {self.milliseconds!r}, which is no number of milliseconds")
 
 
 @dataclass(frozen=True)

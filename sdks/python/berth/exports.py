@@ -10,7 +10,7 @@ from componentize_py_types import Err
 from wit_world.exports import lifecycle
 from wit_world.imports.types import Code, RejectedNodes
 
-from . import declared, manifest
+from . import declared, effects, manifest
 from .answers import Event, Failure, Outcome, Rejection, Wait, rejection, status
 from .guest import guest, tell, unfit
 from .pod import Pod
@@ -179,10 +179,21 @@ def _check(answer: Rejection | None) -> None:
         raise Err(status(answer))
 
 
-def _effects(answer) -> list:
+def _effects(method: str, answer) -> list:
+    """The effects of a method that returns effects, or a rejection."""
     if isinstance(answer, Rejection):
         raise Err(status(answer))
-    return list(answer)
+    return _effects_in(method, answer)
+
+
+def _effects_in(method: str, given) -> list:
+    if not isinstance(given, Iterable) or isinstance(given, str | dict):
+        raise unfit(method, f"{given!r}, which is no list of effects")
+    wanted = list(given)
+    for effect in wanted:
+        if not isinstance(effect, effects.MADE):
+            raise unfit(method, f"the effect {effect!r}, which no function of berth.effects made")
+    return wanted
 
 
 def _nodes(words: list[int]) -> list:
@@ -279,7 +290,7 @@ class PostFilter:
             nomination = wit_post_filter.Nomination_Node(answer.node.row)
         else:
             nomination = wit_post_filter.Nomination_Clear() if answer.clear else wit_post_filter.Nomination_Keep()
-        return wit_post_filter.Outcome(status(None), nomination, list(answer.effects))
+        return wit_post_filter.Outcome(status(None), nomination, _effects_in("post_filter", answer.effects))
 
 
 class PreScore:
@@ -363,12 +374,17 @@ class Permit:
     @_in_cycle
     def permit(plugin, pod, node):
         answer = plugin.permit(pod, guest.table.node(node))
-        verdict, effects = answer if isinstance(answer, tuple) else (answer, [])
+        if isinstance(answer, tuple) and len(answer) != 2:
+            raise unfit("permit", f"a tuple of {len(answer)}, which is no pair of a verdict and a list of effects")
+        verdict, given = answer if isinstance(answer, tuple) else (answer, [])
+        wanted = _effects_in("permit", given)
         if isinstance(verdict, Wait):
-            return wit_permit.Verdict_Wait(verdict.milliseconds), list(effects)
+            return wit_permit.Verdict_Wait(verdict.milliseconds), wanted
+        if isinstance(verdict, Rejection):
+            return wit_permit.Verdict_Deny(status(verdict)), wanted
         if verdict is not None:
-            return wit_permit.Verdict_Deny(status(verdict)), list(effects)
-        return wit_permit.Verdict_Allow(), list(effects)
+            raise unfit("permit", f"{verdict!r}, which is neither None, a rejection nor a Wait")
+        return wit_permit.Verdict_Allow(), wanted
 
 
 class PreBindPreFlight:
@@ -383,13 +399,13 @@ class PreBindPreFlight:
 class PreBind:
     @_in_cycle
     def pre_bind(plugin, pod, node):
-        return _effects(plugin.pre_bind(pod, guest.table.node(node)))
+        return _effects("pre_bind", plugin.pre_bind(pod, guest.table.node(node)))
 
 
 class Bind:
     @_in_cycle
     def bind(plugin, pod, node):
-        return _effects(plugin.bind(pod, guest.table.node(node)))
+        return _effects("bind", plugin.bind(pod, guest.table.node(node)))
 
 
 class PostBind:

@@ -173,7 +173,8 @@ fn impossible_selections_are_refused_in_kube_scheduler_words() {
     );
     check_error(
         &json!({ "filter": { "enabled": [{ "name": "ImageLocality" }] } }),
-        "profile: plugins.filter: plugin \"ImageLocality\" does not extend FilterPlugin plugin",
+        "profile: plugins.filter: plugin \"ImageLocality\" does not extend FilterPlugin plugin: it implements \
+         score: enable it there, or under multiPoint",
     );
     check_error(
         &json!({ "filter": { "enabled": [{ "name": "NodeName" }, { "name": "NodeName" }] } }),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_author::{HarnessError, Measurement, Situation, Sizes, measure, sizes};
+use berth_author::{HarnessError, Measured, Measurement, Situation, Sizes, measure, sizes};
 use berth_config::Usage;
 use berth_framework::PluginFactory;
 use berth_wasm_host::{Binary, ComponentFactory, delta_bytes};
@@ -68,6 +68,9 @@ struct Footprint {
 struct Report {
     calls: Vec<Row>,
     sizes: Vec<Footprint>,
+    /// A sentence for each point that was called about no pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    uncalled: Vec<String>,
     /// The size at which a call failed. Nothing was measured after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<FailedSize>,
@@ -127,6 +130,9 @@ fn print(report: &Report, subjects: &Subjects<'_>, output: Output) -> Result<()>
         Output::Table => {
             writeln!(out, "{}, microseconds, medians; every node is asked about", subjects.title)?;
             writeln!(out, "{}", table::text(&listed(&report.calls, &subjects.other_title)))?;
+            for sentence in &report.uncalled {
+                writeln!(out, "{sentence}")?;
+            }
             writeln!(out, "{}", table::text(&weighed(&report.sizes)))?;
         }
     }
@@ -139,9 +145,14 @@ impl Subjects<'_> {
         let mut report = Report::default();
         for &n_nodes in sizes {
             match self.measured_at(n_nodes) {
-                Ok((rows, footprint)) => {
+                Ok((rows, uncalled, footprint)) => {
                     report.calls.extend(rows);
                     report.sizes.push(footprint);
+                    for sentence in uncalled {
+                        if !report.uncalled.contains(&sentence) {
+                            report.uncalled.push(sentence);
+                        }
+                    }
                 }
                 Err(error) => {
                     report.failed = Some(FailedSize { n_nodes, error: format!("{error:#}") });
@@ -152,19 +163,21 @@ impl Subjects<'_> {
         (report, None)
     }
 
-    fn measured_at(&self, n_nodes: u64) -> Result<(Vec<Row>, Footprint)> {
+    /// The times, the sentences about points that were not called, and the use of memory.
+    fn measured_at(&self, n_nodes: u64) -> Result<(Vec<Row>, Vec<String>, Footprint)> {
         let Self { plugin, situation, .. } = self;
         let measured = measure(*plugin, situation, n_nodes).map_err(|error| self.explain(error, n_nodes))?;
+        let Measured { calls, uncalled } = measured;
         let memory = plugin.stats().memory_bytes();
         let deltas = sizes(*plugin, situation, n_nodes, delta_bytes).map_err(|error| self.explain(error, n_nodes))?;
         let others = self.other.as_ref().map(|other| measure(&**other, situation, n_nodes)).transpose();
         let others = others.map_err(anyhow::Error::msg);
         let others = others.with_context(|| format!("{} nodes: {}", n_nodes, self.other_title))?.unwrap_or_default();
-        let rows = measured.into_iter().map(|measured| {
-            let same = others.iter().find(|other| other.call == measured.call);
+        let rows = calls.into_iter().map(|measured| {
+            let same = others.calls.iter().find(|other| other.call == measured.call);
             Row { against: same.map(|other| other.microseconds), measured }
         });
-        Ok((rows.collect(), Footprint { deltas, memory }))
+        Ok((rows.collect(), uncalled, Footprint { deltas, memory }))
     }
 
     /// Explains the error. Refused arguments do not depend on the size, so that error has no size.

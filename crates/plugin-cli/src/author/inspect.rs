@@ -45,6 +45,8 @@ struct Report {
     events_to_register: Option<Vec<String>>,
     /// The grants that the plugin gets without a setting of the operator.
     granted: String,
+    /// A whole file for `--plugin-config` with the grants that the plugin needs; `None` if it needs none.
+    plugin_config: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +70,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     let (imports, exports) = interfaces(loaded.binary.bytes())?;
     let manifest = loaded.factory.manifest();
     let points = loaded.factory.points();
+    let (granted, plugin_config) = granted(manifest, loaded.binary.digest(), in_cases(inspect, &loaded)?.as_ref());
     let report = Report {
         file: file.display().to_string(),
         bytes: loaded.binary.bytes().len(),
@@ -79,14 +82,17 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         points: points.iter().map(Point::shown).collect(),
         needs: needs(manifest),
         events_to_register: manifest.events_to_register.as_ref().map(|events| events.iter().map(in_words).collect()),
-        granted: granted(manifest, loaded.binary.digest(), in_cases(inspect, &loaded)?.as_ref()),
+        granted,
+        plugin_config,
     };
     let mut out = io::stdout().lock();
     match inspect.output {
-        Output::Json => serde_json::to_writer_pretty(&mut out, &report)?,
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &report)?;
+            writeln!(out)?;
+        }
         Output::Table => write_text(&mut out, &report)?,
     }
-    writeln!(out)?;
     loaded.warn_of_misspelt_kinds()?;
     loaded.warn_of_undeclared_reads()
 }
@@ -97,14 +103,15 @@ fn in_words(event: &ClusterEvent) -> String {
     format!("{resource}: {}", event.action_names().join(", "))
 }
 
-/// The grants that the plugin gets without a setting of the operator, and the grants that it needs.
-fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> String {
+/// The grants that the plugin gets without a setting of the operator, and the grants that it needs. The second text is
+/// the operator's file with these grants.
+fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> (String, Option<String>) {
     let name = manifest.name.as_str();
     let is_own = is_own(name, Some(BinaryId::Component(digest)));
     if let Some(built_in) = berth_builtins::factory(name).filter(|_| is_own) {
         let needs = Granted::of_built_in(built_in.manifest());
         let lines = if needs.is_empty() { "nothing".to_owned() } else { needs.lines(name) };
-        return format!("as this program's own {name}: {lines}");
+        return (format!("as this program's own {name}: {lines}"), None);
     }
     let reads =
         Granted { reads: manifest.needs.objects.clone(), pod_json: manifest.needs.pod_json, ..Granted::default() };
@@ -132,7 +139,8 @@ fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> S
         }
         (false, false) => format!("the plugin needs {}{events}", grants.entry(name)),
     };
-    format!("nothing; {needs}{effects}")
+    let file = (!grants.is_empty()).then(|| grants.document(name));
+    (format!("nothing; {needs}{effects}"), file)
 }
 
 /// The grants in the cases beside a plugin.
@@ -222,6 +230,7 @@ fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
         ("Needs", Some(list(&needs))),
         ("Tries pods again on", Some(events_to_register).filter(|_| report.rejects_pods())),
         ("Granted", Some(report.granted.clone())),
+        ("--plugin-config", report.plugin_config.clone()),
     ] {
         if let Some(text) = text {
             writeln!(out, "{what:20} {text}")?;
@@ -247,6 +256,7 @@ mod tests {
             needs: needs(&Manifest::default()),
             events_to_register: None,
             granted: "nothing".to_owned(),
+            plugin_config: None,
         };
         let mut text = Vec::new();
         write_text(&mut text, &report).expect("memory takes it");
@@ -269,6 +279,20 @@ mod tests {
     fn normalising_has_one_name() {
         let text = shown(&[Point::Score, Point::Normalize], &[]);
         assert!(text.contains("Score, NormalizeScore\n"), "{text}");
+    }
+
+    /// The text of the row is a whole file.
+    #[test]
+    fn the_needed_grants_are_shown_as_a_file() {
+        let kind = berth_framework::ObjectKind { api_version: "v1".to_owned(), kind: "ConfigMap".to_owned() };
+        let needs = berth_framework::Needs { objects: vec![kind], ..berth_framework::Needs::default() };
+        let manifest = Manifest { name: "Mine".to_owned(), needs, ..Manifest::default() };
+        let (_, file) = granted(&manifest, Digest::new([7; 32]), None);
+        let file = file.expect("it needs a grant");
+        let settings = berth_config::PluginHostSettings::from_text("test", &file).expect("valid");
+        assert_eq!(settings.plugin("Mine").grants.expect("grants").reads, manifest.needs.objects);
+        assert_eq!(granted(&Manifest::default(), Digest::new([7; 32]), None).1, None);
+        assert!(shown(&[], &[]).ends_with("Granted              nothing\n"));
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! A plugin on disk: a component file, or the folder from which the component is built.
 
 use std::{
+    cmp::Reverse,
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context as _, Result};
 use berth_config::Usage;
 use berth_framework::PluginFactory as _;
+use berth_model::duration::render_duration;
 use berth_plugin_host::{PluginHostOptions, watched_kinds};
 use berth_telemetry::chain;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
@@ -54,13 +57,19 @@ impl Target {
             .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
             .filter(|path| path.file_stem().is_some_and(|stem| !INTERMEDIATE.iter().any(|name| stem == *name)))
             .collect();
-        match (found.pop(), found.as_slice()) {
-            (Some(only), []) => Ok(only),
-            (None, _) => {
-                Err(Usage(format!("{}: contains no component; run `berth plugin build` first", build.display())).into())
-            }
-            (Some(_), _) => {
-                Err(Usage(format!("{}: contains several components; name one of them", build.display())).into())
+        found.sort_by_key(|path| Reverse(modified(path)));
+        let build = build.display();
+        match found.as_slice() {
+            [only] => Ok(only.clone()),
+            [] => Err(Usage(format!("{build}: contains no component; run `berth plugin build` first")).into()),
+            [_, ..] => {
+                let listed: Vec<String> = found.iter().map(|file| with_age(file)).collect();
+                let text = format!(
+                    "{build}: contains several components: {}; name one of them, or remove those that the plugin left \
+                     under another name",
+                    listed.join(", ")
+                );
+                Err(Usage(text).into())
             }
         }
     }
@@ -101,15 +110,26 @@ impl Target {
     }
 }
 
+/// The time of the last change of a file; `None` if it cannot be read.
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Returns `NAME.wasm (built 3m20s ago)`.
+fn with_age(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let age = modified(file).and_then(|time| SystemTime::now().duration_since(time).ok()).unwrap_or_default();
+    format!("{name} (built {} ago)", render_duration(Duration::from_secs(age.as_secs())))
+}
+
 /// A source of the project that was changed after the component was built.
 fn newer_source(project: &Path, component: &Path) -> Option<PathBuf> {
-    let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-    let built = changed(component)?;
+    let built = modified(component)?;
     let files = [project.to_owned(), project.join("src")].into_iter().filter_map(|folder| fs::read_dir(folder).ok());
     let mut paths = files.flatten().filter_map(|entry| entry.ok().map(|entry| entry.path()));
     paths.find(|path| {
         let extension = path.extension().unwrap_or_default().to_string_lossy();
-        SOURCES.contains(&&*extension) && changed(path).is_some_and(|time| time > built)
+        SOURCES.contains(&&*extension) && modified(path).is_some_and(|time| time > built)
     })
 }
 
@@ -232,4 +252,25 @@ fn place_of(file: &Path, text: &str) -> Option<String> {
     let quoted = [format!("\"{text}\""), format!("'{text}'")];
     let at = lines.lines().position(|line| quoted.iter().any(|it| line.contains(it)))?;
     Some(format!("{}:{}", file.file_name()?.to_string_lossy(), at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a plugin was renamed, the component under its former name is still there.
+    #[test]
+    fn several_components_are_listed_the_newest_first() {
+        let project = tempfile::tempdir().expect("a folder");
+        let build = project.path().join("build");
+        fs::create_dir(&build).expect("a folder");
+        for (name, age) in [("Old", 7200), ("New", 60)] {
+            let file = fs::File::create(build.join(format!("{name}.wasm"))).expect("a file");
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).expect("a time");
+        }
+        let refused = Target::of(project.path()).file().expect_err("there are two").to_string();
+        let (new, old) = (refused.find("New.wasm (built 1m"), refused.find("Old.wasm (built 2h0m"));
+        assert!(new.is_some() && new < old, "{refused}");
+        assert!(refused.contains("name one of them"), "{refused}");
+    }
 }

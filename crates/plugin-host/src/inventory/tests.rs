@@ -228,7 +228,8 @@ fn a_list_of_a_point_that_the_binary_lacks_is_the_reason_of_the_plugin() {
     inventory.named_points = NamedPoints::of(&settings);
     assert!(inventory.missed_points("Mine", "main").is_empty(), "nothing serves yet");
     inventory.found(&"Mine".into(), plain(b'a'), NOW);
-    let told = "profiles[0].plugins.reserve: plugin \"Mine\" does not extend ReservePlugin plugin";
+    let told = "profiles[0].plugins.reserve: plugin \"Mine\" does not extend ReservePlugin plugin: it implements filter: \
+                enable it there, or under multiPoint";
     assert_eq!(inventory.missed_points("Mine", "main"), [told]);
     let report = crate::report::one(&inventory, "Mine").expect("it is known");
     assert_eq!((report.missed_points.as_slice(), report.reason.as_deref()), ([told.to_owned()].as_slice(), Some(told)));

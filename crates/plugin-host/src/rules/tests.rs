@@ -34,6 +34,28 @@ fn a_strange_name_is_granted_nothing() {
     assert!(error.ends_with(": plugins: [{name: Mine, grants: {reads: [v1/Secret, v1/ConfigMap]}}]"), "{error}");
 }
 
+/// The text of a file that an operator can write as it stands.
+#[test]
+fn an_operator_without_a_file_is_told_the_whole_file() {
+    let wanted = that_reads(&["ConfigMap"]);
+    let error = Granted::default().check_reads("Mine", &wanted, None).expect_err("not granted").without_file();
+    let told = error.to_string();
+    let (_, file) = told.split_once("give --plugin-config FILE, a file with this line: ").expect("a file");
+    let settings = PluginHostSettings::from_text("test", &format!("{file}\n")).expect("valid");
+    let rules = Rules { settings, ..Rules::default() };
+    rules.granted("Mine", None).check_reads("Mine", &wanted, None).expect("granted");
+}
+
+#[test]
+fn a_misspelt_kind_is_replaced_in_the_hint() {
+    let granted = Granted { reads: vec![kind("configmap"), kind("Secret")], ..Granted::default() };
+    let error = granted.check_reads("Mine", &that_reads(&["ConfigMap"]), None).expect_err("not granted").to_string();
+    assert!(error.ends_with("add: plugins: [{name: Mine, grants: {reads: [v1/Secret, v1/ConfigMap]}}]"), "{error}");
+    let herd = |kind: &str| ObjectKind { api_version: "example.com/v1".to_owned(), kind: kind.to_owned() };
+    assert!(means(&herd("herd"), &herd("Herd")) && !means(&herd("Herd"), &herd("Herd")));
+    assert!(!means(&herd("Flock"), &herd("Herd")), "both may exist");
+}
+
 #[test]
 fn a_built_in_is_granted_what_it_needs() {
     let built_in = Manifest { effects: vec![Permission::Bind], ..that_reads(&["PersistentVolumeClaim"]) };

@@ -14,7 +14,7 @@ func Bind(cycle uint64, node uint32) wit.Result[[]berth_scheduler_types.Effect, 
 	var effects []berth_scheduler_types.Effect
 	failed := guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
 		wanted, rejection := berth.Registered().(berth.Binder).Bind(pod, guest.Node(node))
-		effects = guest.Effects(wanted)
+		effects = guest.Effects("Bind", wanted)
 		return rejection
 	})
 	return guest.Result(effects, failed)

@@ -2,6 +2,8 @@
 package export_berth_scheduler_permit
 
 import (
+	"fmt"
+
 	"berth"
 
 	"wit_component/berth_scheduler_permit"
@@ -14,7 +16,10 @@ func Permit(cycle uint64, node uint32) (berth_scheduler_permit.Verdict, []berth_
 	var effects []berth_scheduler_types.Effect
 	failed := guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
 		verdict = berth.Registered().(berth.Permitter).Permit(pod, guest.Node(node))
-		effects = guest.Effects(verdict.Effects)
+		effects = guest.Effects("Permit", verdict.Effects)
+		if wait := verdict.WaitMilliseconds; !guest.IsTime(wait) {
+			panic(fmt.Sprintf("Permit gave WaitMilliseconds %d, which is a negative number that was converted", wait))
+		}
 		return verdict.Deny
 	})
 	answer := berth_scheduler_permit.MakeVerdictAllow()

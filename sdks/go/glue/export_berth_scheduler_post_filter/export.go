@@ -18,7 +18,7 @@ func PostFilter(
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
 		outcome, rejection := berth.Registered().(berth.PostFilterer).PostFilter(pod, toFailure(&raw))
 		answer.Status = guest.Status(rejection)
-		answer.Effects = guest.Effects(outcome.Effects)
+		answer.Effects = guest.Effects("PostFilter", outcome.Effects)
 		if outcome.Node != nil {
 			answer.Nomination = berth_scheduler_post_filter.MakeNominationNode(outcome.Node.Row)
 		} else if outcome.Clear {

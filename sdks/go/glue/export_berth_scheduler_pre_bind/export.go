@@ -14,7 +14,7 @@ func PreBind(cycle uint64, node uint32) wit.Result[[]berth_scheduler_types.Effec
 	var effects []berth_scheduler_types.Effect
 	failed := guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
 		wanted, rejection := berth.Registered().(berth.PreBinder).PreBind(pod, guest.Node(node))
-		effects = guest.Effects(wanted)
+		effects = guest.Effects("PreBind", wanted)
 		return rejection
 	})
 	return guest.Result(effects, failed)

@@ -5,6 +5,7 @@ mod go;
 mod js;
 mod kinds;
 mod names;
+mod permit;
 mod python;
 mod world;
 

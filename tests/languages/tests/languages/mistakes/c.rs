@@ -8,7 +8,7 @@ use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, folder};
 
 use super::{Asked, built, c_source};
-use crate::{failed, run};
+use crate::{compared, failed, run};
 
 const C: Language = LANGUAGES[0];
 
@@ -51,6 +51,49 @@ fn a_list_without_its_end_is_refused() {
     ] {
         assert_eq!(unended, (false, error));
     }
+}
+
+/// Such an array is not among the members of `berth_plugin`.
+#[test]
+fn a_list_of_nodes_without_its_end_is_refused() {
+    let stored = |before: &str, array: &str, value: &str| {
+        let source = format!(
+            "{before}\nstatic berth_verdict pre_filter(const berth_pod *pod, const char *const **nodes) {{\n  \
+             {array}\n  *nodes = {value};\n  return berth_pass();\n}}\n"
+        );
+        looked_at(&source, ".pre_filter = pre_filter").unwrap()
+    };
+    let other = "static void other(void) { static const char *names[] = {\"x\"}; }";
+    for ended in [
+        stored("", "static const char *names[] = {\"a\", \"b\", NULL};", "names"),
+        stored("", "static const char *names[3] = {\"a\", \"b\"};", "names"),
+        stored("#define N 3", "static const char *names[N] = {\"a\"};", "names"),
+        stored(other, "static const char *names[] = {\"a\", NULL};", "names"),
+        stored("", "", "chosen(pod)"),
+    ] {
+        assert_eq!(ended, (true, String::new()));
+    }
+    let error = "error: plugin.c:3: the list *nodes has no end: write NULL as its last entry\n";
+    for unended in [
+        stored("", "static const char *names[] = {\"a\", \"b\"};", "names"),
+        stored("", "static const char *names[2] = {\"a\", \"b\"};", "names"),
+        stored("#define N 1", "static const char *names[N] = {\"a\"};", "names"),
+    ] {
+        assert_eq!(unended, (false, error.to_owned()));
+    }
+    let literal = stored("", "", "(const char *const[]){\"a\"}");
+    assert_eq!(literal, (false, error.replace(":3:", ":4:")));
+}
+
+#[test]
+fn a_member_that_is_null_is_no_member() {
+    let source = |members: &str| format!("const struct berth_plugin berth_plugin = {{.name = \"A\", {members}}};\n");
+    let filter = "    export berth:scheduler/filter@0.2.0;\n";
+    for members in [".filter = filter, .score = NULL", ".score = 0, .filter = filter, .sign = NULL /* none */"] {
+        assert_eq!(compared("c", "plugin.c", &source(members), filter), (true, String::new()), "{members}");
+    }
+    let (is_taken, said) = compared("c", "plugin.c", &source(".filter = NULL"), filter);
+    assert!(!is_taken && said.contains("exports filter, and berth_plugin has no .filter: write it"), "{said}");
 }
 
 /// The compiler would put other memory behind such a list, and the plugin would fail in `describe` without a line.
