@@ -121,7 +121,6 @@ fn words_are_compared_where_a_case_expects_some() {
 
 /// Words that are as expected stay as the author wrote them, in full or in part.
 #[test]
-#[expect(clippy::expect_used, reason = "the plugin never fails")]
 fn an_update_writes_the_words_down() {
     let wrong = CASES.replace("explain: priority -1 counts here", "explain: nobody counts");
     let updated = cases(&wrong).updated(&Factory, &CaseHost::default()).expect("answers");

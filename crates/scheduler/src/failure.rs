@@ -26,6 +26,7 @@ pub(crate) struct AttemptFailure<'a> {
 
 /// The cause of a failed attempt. Unless the pod was rejected, any event makes the scheduler try it again.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one value at a time, and it stays where it is made")]
 pub(crate) enum FailureCause<'a> {
     /// There are no nodes.
     EmptyCluster,

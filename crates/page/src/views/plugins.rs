@@ -104,7 +104,6 @@ fn binary(digest: &str, source: &str) -> Markup {
 }
 
 fn one(plugin: &PluginReport) -> Markup {
-    let row = |name: &str, value: String| html! { @if !value.is_empty() { dt { (name) } dd { (value) } } };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let counts = |counts: &std::collections::BTreeMap<String, u64>| {
         counts.iter().map(|(kind, count)| format!("{kind}: {}", thousands(*count))).collect::<Vec<_>>().join(", ")
@@ -130,6 +129,33 @@ fn one(plugin: &PluginReport) -> Markup {
                 (row("Log lines dropped", thousands(plugin.dropped_log_lines)))
             }
         }
+        (history(plugin))
+        section { h2 { "Latency" } (latencies(&plugin.latencies)) }
+        section { h2 { "What serves" } @for binary in &plugin.binaries { (serving(binary)) } @if plugin.binaries.is_empty() { (nothing("Nothing serves.")) } }
+        section {
+            h2 { "What it sees" }
+            dl.facts {
+                (row("Columns of nodes", plugin.needs.columns.join(", ")))
+                (row("Pods on nodes", if plugin.needs.pods { "yes".to_owned() } else { String::new() }))
+                (row("Objects", plugin.needs.objects.join(", ")))
+            }
+        }
+        section {
+            h2 { "Limits" }
+            dl.facts {
+                (row("A call", format!("{} ms", thousands(plugin.limits.call_milliseconds))))
+                (row("PostFilter", format!("{} ms", thousands(plugin.limits.post_filter_milliseconds))))
+                (row("Time per second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
+                (row("Memory", berth_explain::amount("memory", i64::try_from(plugin.limits.memory_bytes).unwrap_or(i64::MAX))))
+            }
+        }
+    }
+}
+
+/// What happened to the plugin, and what an order would do.
+fn history(plugin: &PluginReport) -> Markup {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    html! {
         section {
             h2 { "History" }
             dl.facts {
@@ -152,26 +178,11 @@ fn one(plugin: &PluginReport) -> Markup {
                 } }
             }
         }
-        section { h2 { "Latency" } (latencies(&plugin.latencies)) }
-        section { h2 { "What serves" } @for binary in &plugin.binaries { (serving(binary)) } @if plugin.binaries.is_empty() { (nothing("Nothing serves.")) } }
-        section {
-            h2 { "What it sees" }
-            dl.facts {
-                (row("Columns of nodes", plugin.needs.columns.join(", ")))
-                (row("Pods on nodes", if plugin.needs.pods { "yes".to_owned() } else { String::new() }))
-                (row("Objects", plugin.needs.objects.join(", ")))
-            }
-        }
-        section {
-            h2 { "Limits" }
-            dl.facts {
-                (row("A call", format!("{} ms", thousands(plugin.limits.call_milliseconds))))
-                (row("PostFilter", format!("{} ms", thousands(plugin.limits.post_filter_milliseconds))))
-                (row("Time per second of the scheduling thread", format!("{} ms", thousands(plugin.limits.milliseconds_per_second))))
-                (row("Memory", berth_explain::amount("memory", i64::try_from(plugin.limits.memory_bytes).unwrap_or(i64::MAX))))
-            }
-        }
     }
+}
+
+fn row(name: &str, value: String) -> Markup {
+    html! { @if !value.is_empty() { dt { (name) } dd { (value) } } }
 }
 
 /// The mean time of a call at each extension point, beside the binary before.
