@@ -374,11 +374,13 @@ fn the_guide_lists_the_functions_of_effects() {
     let python = read("sdks/python/berth/effects.py");
     let python = python.lines().filter_map(|line| Some(line.strip_prefix("def ")?.split_once('(')?.0));
     let js = read("sdks/js/src/effects.js");
-    let js = js.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_once(": (")?.0));
+    // Each member is `name: (…) => …` or `name(…) {`.
+    let js = js.split("export const effects = {").nth(1).unwrap_or_default().lines();
+    let js = js.filter_map(|line| Some(line.strip_prefix("  ")?.split_once([':', '('])?.0));
     for (page, functions) in [("python", python.collect::<Vec<_>>()), ("javascript", js.collect())] {
         let text = read(&format!("docs/src/languages/{page}.md"));
-        let functions: Vec<&str> =
-            functions.into_iter().filter(|name| name.chars().all(|letter| letter.is_ascii_lowercase())).collect();
+        let is_name = |name: &&str| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_lowercase());
+        let functions: Vec<&str> = functions.into_iter().filter(is_name).collect();
         assert!(functions.len() >= 11, "{functions:?}");
         for name in functions {
             assert!(text.contains(&format!("`{name}(")), "{page}.md does not list {name}");
