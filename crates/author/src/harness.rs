@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
-    ignored::{is_heard, own_key},
+    ignored::own_key,
     placing::{self, Answering, Target},
     waiting_pods::{WaitingPod, WaitingPods},
 };
@@ -320,5 +320,5 @@ fn hold(waiting: &mut WaitingPod, answers: &PluginAnswers, now: Time, needs: &Ne
     let Some(permit) = &answers.permit else { return };
     let effects = if answers.refused.is_empty() { permit.effects.as_slice() } else { &[] };
     let milliseconds = permit.wait_milliseconds.unwrap_or_default();
-    waiting.hold(milliseconds, effects, now, |object| is_heard(needs, own, object));
+    waiting.hold(milliseconds, effects, now, |object| needs.end_wait_for(object, own));
 }

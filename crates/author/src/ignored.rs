@@ -37,28 +37,16 @@ pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[E
             ));
         }
         let own = own_key(call);
-        let keys = objects.iter().map(|object| key(&object.kind, &object.namespace, &object.name));
-        let unheard = keys.filter(|key| !is_heard(needs, &own, key));
+        let keys = objects.iter().map(|object| ObjectKey::named(&object.kind, &*object.namespace, &*object.name));
+        let unheard = keys.filter(|key| !needs.end_wait_for(key, &own));
         lines.extend(unheard.map(|key| format!("{at}: {}", in_vain(needs, &key))));
     }
     lines
 }
 
-/// Whether the scheduler asks the plugin again when the object changes. `own` is the pod of the cycle.
-pub(crate) fn is_heard(needs: &Needs, own: &ObjectKey, object: &ObjectKey) -> bool {
-    object == own || needs.has_objects_like(object)
-}
-
 /// The pod of the cycle as an object.
 pub(crate) fn own_key(call: &Call<'_>) -> ObjectKey {
-    key("v1/Pod", call.table.symbols.text(call.pod.namespace), &call.pod.name)
-}
-
-/// Splits `apiVersion/kind`, and makes the key of the object.
-pub(crate) fn key(kind: &str, namespace: &str, name: &str) -> ObjectKey {
-    let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
-    let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
-    ObjectKey { api_version, kind, namespace, name }
+    ObjectKey::named("v1/Pod", call.table.symbols.text(call.pod.namespace), &*call.pod.name)
 }
 
 /// The line about a wait for an object of a kind that the manifest does not name.

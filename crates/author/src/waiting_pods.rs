@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Time};
 
-use crate::{case_effect::CaseEffect, ignored::key};
+use crate::case_effect::CaseEffect;
 
 /// The pods, by uid.
 #[derive(Debug, Default)]
@@ -34,13 +34,13 @@ impl WaitingPod {
     }
 
     /// Takes in an answer of Permit: so many milliseconds from now, and the effects that the scheduler carries out. An
-    /// earlier end of the wait still holds. The plugin is asked again about the objects that `is_heard` accepts.
+    /// earlier end of the wait still holds. The plugin is asked again about the objects that `ends_wait` accepts.
     pub(crate) fn hold(
         &mut self,
         milliseconds: u64,
         effects: &[CaseEffect],
         now: Time,
-        is_heard: impl Fn(&ObjectKey) -> bool,
+        ends_wait: impl Fn(&ObjectKey) -> bool,
     ) {
         self.until = self.until.min(now + milliseconds);
         self.awaited.clear();
@@ -59,8 +59,8 @@ impl WaitingPod {
         });
         if let Some((objects, timeout)) = wait {
             self.until = self.until.min(now + timeout);
-            let keys = objects.iter().map(|object| key(&object.kind, &object.namespace, &object.name));
-            self.awaited.extend(keys.filter(is_heard));
+            let keys = objects.iter().map(|it| ObjectKey::named(&it.kind, &*it.namespace, &*it.name));
+            self.awaited.extend(keys.filter(ends_wait));
         }
     }
 }

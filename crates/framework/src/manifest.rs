@@ -35,6 +35,13 @@ impl Needs {
     pub fn has_objects_like(&self, key: &ObjectKey) -> bool {
         self.objects.iter().any(|it| it.api_version == key.api_version && it.kind == key.kind)
     }
+
+    /// Whether a change of this object has the plugin asked again, if the plugin waits for it. `own` is the pod of the
+    /// plugin's cycle, for which the manifest needs no entry.
+    #[must_use]
+    pub fn end_wait_for(&self, object: &ObjectKey, own: &ObjectKey) -> bool {
+        object == own || self.has_objects_like(object)
+    }
 }
 
 /// A cluster event that may make a pod that the plugin rejected schedulable (`ClusterEvent` in kube-scheduler's

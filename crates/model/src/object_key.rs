@@ -33,6 +33,19 @@ impl ObjectKey {
         }
     }
 
+    /// The key of an object whose kind is written as `apiVersion/kind`, such as `v1/Pod` or `apps/v1/Deployment`. A kind
+    /// without a version has an empty `apiVersion`.
+    #[must_use]
+    pub fn named(kind: &str, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        let (api_version, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
     /// The object as a delta sends it.
     #[must_use]
     pub fn change(&self, json: Option<Arc<[u8]>>) -> ObjectChange {

@@ -44,16 +44,20 @@ impl Drop for CancelOnDrop {
 impl Bounds {
     pub(super) fn until(until: Instant) -> Self {
         let limits = ProcessLimits { cpu_time: Duration::ZERO, memory_bytes: MEMORY }.here();
+        Self::new(until, limits.memory_bytes)
+    }
+
+    fn new(until: Instant, limit: u64) -> Self {
         Self(Arc::new(Shared {
             until,
-            limit: limits.memory_bytes,
+            limit,
             resident_before: resident(),
             is_cancelled: AtomicBool::new(false),
             exceeded: OnceLock::new(),
         }))
     }
 
-    /// Whether a bound is exceeded, or nobody waits for the answer.
+    /// Whether a bound is exceeded, or the caller no longer waits for the answer.
     pub(super) fn are_exceeded(&self) -> bool {
         let Shared { until, limit, resident_before, is_cancelled, exceeded } = &*self.0;
         if is_cancelled.load(Ordering::Relaxed) || exceeded.get().is_some() {
@@ -75,17 +79,6 @@ impl Bounds {
     pub(super) fn exceeded(&self) -> Option<&str> {
         self.0.exceeded.get().map(String::as_str)
     }
-
-    #[cfg(test)]
-    fn with_limit(limit: u64) -> Self {
-        Self(Arc::new(Shared {
-            until: Instant::now() + Duration::from_secs(3600),
-            limit,
-            resident_before: resident(),
-            is_cancelled: AtomicBool::new(false),
-            exceeded: OnceLock::new(),
-        }))
-    }
 }
 
 /// The resident memory of this process in bytes; 0 where the system does not say.
@@ -101,7 +94,8 @@ mod tests {
 
     #[test]
     fn memory_time_and_callers_that_have_gone_end_an_answer() {
-        let bounds = Bounds::with_limit(16 << 20);
+        let in_an_hour = Instant::now() + Duration::from_secs(3600);
+        let bounds = Bounds::new(in_an_hour, 16 << 20);
         assert!(!bounds.are_exceeded(), "nothing has happened");
         let kept = vec![1_u8; 64 << 20];
         assert!(bounds.are_exceeded());
@@ -111,9 +105,9 @@ mod tests {
         let late = Bounds::until(Instant::now());
         while !late.are_exceeded() {}
         assert_eq!(late.exceeded(), Some("more than 60 s"));
-        let bounds = Bounds::with_limit(u64::MAX);
+        let bounds = Bounds::new(in_an_hour, u64::MAX);
         drop(CancelOnDrop(bounds.clone()));
         assert!(bounds.are_exceeded());
-        assert_eq!(bounds.exceeded(), None, "nobody reads a reason");
+        assert_eq!(bounds.exceeded(), None, "a caller that has gone is no bound");
     }
 }

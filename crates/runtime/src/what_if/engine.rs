@@ -21,6 +21,7 @@ use berth_framework::Profile;
 use berth_scheduler::{ChangeBatch, CopyKind, Settings};
 use berth_telemetry::clock;
 use berth_what_if::{Batch, BatchBounds, BatchError, Cluster, Placing, WhatIfAnswer, WhatIfRequest, what_if_followed};
+use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tracing::error;
@@ -174,11 +175,7 @@ impl EngineThread {
         if is_spent {
             self.end();
         }
-        let answer = serde_json::to_vec(&answered?).map_err(|error| NoAnswer::Broken(error.to_string()))?;
-        if answer.len() > MAX_ANSWER {
-            return Err(NoAnswer::BeyondBounds(format!("more than {} MiB", MAX_ANSWER >> 20)));
-        }
-        Ok(answer)
+        to_json(&answered?, MAX_ANSWER)
     }
 
     /// The copy, as the scheduler is now.
@@ -201,6 +198,36 @@ impl EngineThread {
         } else {
             Err(NoAnswer::Broken("the scheduler did not answer in time; try again".to_owned()))
         }
+    }
+}
+
+/// The answer as JSON, which is bounded while it is written.
+fn to_json(answer: &impl Serialize, limit: usize) -> Result<Vec<u8>, NoAnswer> {
+    let mut json = Limited { written: Vec::new(), limit };
+    match serde_json::to_writer(&mut json, answer) {
+        Ok(()) => Ok(json.written),
+        Err(error) if error.is_io() => Err(NoAnswer::BeyondBounds(format!("more than {} MiB", limit >> 20))),
+        Err(error) => Err(NoAnswer::Broken(error.to_string())),
+    }
+}
+
+/// Takes at most `limit` bytes.
+struct Limited {
+    written: Vec<u8>,
+    limit: usize,
+}
+
+impl io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.limit - self.written.len() {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.written.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -271,5 +298,17 @@ impl Following for Followed {
 
     fn is_complete(&self) -> bool {
         self.is_complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_bounded_while_it_is_written() {
+        assert_eq!(to_json(&json!([1, 2]), 5).expect("it has five bytes"), b"[1,2]");
+        let refused = to_json(&vec!["x".repeat(1 << 20); 3], 2 << 20).expect_err("it has more than three MiB");
+        assert_eq!(refused.to_string(), "the answer took more than 2 MiB");
     }
 }

@@ -70,14 +70,10 @@ impl RequestedWait {
         }
         let profile = context.profile(pod.scheduler_name);
         let Some(instance) = profile.and_then(|profile| profile.instances().get(plugin.index())) else { return };
-        let (needs, namespace) = (&instance.plugin.manifest().needs, context.text(pod.namespace));
-        let is_pod = |key: &ObjectKey| {
-            (key.api_version.as_str(), key.kind.as_str()) == ("v1", "Pod")
-                && key.namespace == namespace
-                && *key.name == *pod.name
-        };
+        let needs = &instance.plugin.manifest().needs;
+        let own = ObjectKey::named("v1/Pod", context.text(pod.namespace), &*pod.name);
         let objects = std::mem::take(&mut self.objects);
-        (self.objects, self.unnamed) = objects.into_iter().partition(|key| is_pod(key) || needs.has_objects_like(key));
+        (self.objects, self.unnamed) = objects.into_iter().partition(|object| needs.end_wait_for(object, &own));
     }
 
     fn take_from(effects: &mut Vec<Effect>) -> Option<Self> {
@@ -86,7 +82,10 @@ impl RequestedWait {
         let wait = rest.next()?;
         let bytes = bytes_of(&wait);
         let Effect::Wait { objects, timeout_ms, timeout_message } = wait else { return None };
-        let objects = objects.into_iter().map(key).collect();
+        let objects = objects
+            .into_iter()
+            .map(|ObjectRef { kind, namespace, name }| ObjectKey::named(&kind, namespace, name))
+            .collect();
         let unnamed = Vec::new();
         Some(Self { objects, unnamed, timeout: timeout_ms, timeout_message, n_dropped: rest.len(), bytes })
     }
@@ -117,13 +116,6 @@ impl ObjectWait {
         let milliseconds = context.now().since(self.began);
         context.observe(Observation::ObjectWait { scheduler_name, plugin, objects, result, milliseconds });
     }
-}
-
-/// Splits `apiVersion/kind`, and makes the key of the object.
-fn key(object: ObjectRef) -> ObjectKey {
-    let (api_version, kind) = object.kind.rsplit_once('/').unwrap_or(("", &object.kind));
-    let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
-    ObjectKey { api_version, kind, namespace: object.namespace, name: object.name }
 }
 
 /// The number of objects that a text shows.
