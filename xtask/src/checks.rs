@@ -1,5 +1,6 @@
 //! The checks of the gate besides tests, one file for each check.
 
+mod builds;
 mod circles;
 mod directions;
 mod documentation;
@@ -24,8 +25,14 @@ pub(crate) fn all() -> Result<()> {
 /// Runs the checks that read only the sources and the manifests.
 pub(crate) fn tidy() -> Result<()> {
     let packages = packages::all()?;
-    let complaints =
-        [directions::check()?, files::check(&packages)?, circles::check(&packages)?, threat_model::check()?].concat();
+    let complaints = [
+        builds::check()?,
+        directions::check()?,
+        files::check(&packages)?,
+        circles::check(&packages)?,
+        threat_model::check()?,
+    ]
+    .concat();
     ensure!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
     Ok(())
 }
