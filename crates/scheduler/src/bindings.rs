@@ -37,7 +37,7 @@ use self::{
 };
 pub use self::{
     asking::PERMIT_WAIT,
-    follow::{BindingStage, HeldAtPermit, PodBinding},
+    follow::{BindingStage, PodBinding, PodHolder},
 };
 pub(crate) use self::{
     binding::{Choice, Input},
@@ -161,20 +161,15 @@ impl Bindings {
         if self.watchers.is_empty() {
             return;
         }
-        let (namespace, name) = (context.text(pod.namespace).to_owned(), pod.name.to_string());
-        self.core_object_changed("Pod", namespace, name, context);
+        let key = ObjectKey::named("v1/Pod", context.text(pod.namespace), &*pod.name);
+        self.object_changed(&key, context);
     }
 
     /// Notes that the cache has taken in a change of a node, as [`Self::pod_changed`] does for pods.
     pub(crate) fn node_changed(&mut self, name: &str, context: &mut Context) {
         if !self.watchers.is_empty() {
-            self.core_object_changed("Node", String::new(), name.to_owned(), context);
+            self.object_changed(&ObjectKey::named("v1/Node", "", name), context);
         }
-    }
-
-    fn core_object_changed(&mut self, kind: &str, namespace: String, name: String, context: &mut Context) {
-        let [api_version, kind] = ["v1", kind].map(str::to_owned);
-        self.object_changed(&ObjectKey { api_version, kind, namespace, name }, context);
     }
 
     /// Ends the waits whose time is out, as many as the turn has room for.
