@@ -539,6 +539,31 @@ async fn an_operator_steers_plugins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_order_says_how_many_held_pods_go_on() {
+    let write = |dir: &Path| {
+        fs::write(dir.join("config.yaml"), CONFIG.replace("filter:", "permit:").replace("ByPriority", "Holder"))
+            .expect("a file");
+        fs::write(dir.join("plugins.yaml"), PLUGIN_CONFIG.replace("ByPriority", "Holder")).expect("a file");
+        let component = berth_test_guests::holds("Holder").expect("a component");
+        fs::write(dir.join("plugins/Holder.wasm"), component).expect("a file");
+    };
+    let bench = Bench::start_with(write).await;
+    for name in ["a", "b"] {
+        bench.create(name, Behavior::Normal).await;
+    }
+    let are_held = |text: &str| text.contains("scheduler_goroutines{operation=\"binding\"} 2\n");
+    bench.scheduler.until("/metrics", are_held).await;
+    let disabled = bench.berth(&["disable", "Holder"]).await;
+    assert_eq!(disabled.out, "Holder: disabled; 2 pods that it held at Permit go on without its answer\n");
+    for name in ["a", "b"] {
+        bench.cluster.node_of(name).await;
+    }
+    assert_eq!(bench.ask(&["enable", "Holder"]).await["releasedFromPermit"], Value::Null);
+    let again = bench.ask(&["disable", "Holder"]).await;
+    assert_eq!((&again["state"], &again["releasedFromPermit"]), (&json!("disabled"), &json!(0)), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn log_lines_beyond_the_rate_are_counted() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);
