@@ -90,7 +90,7 @@ const C: &[&str] = &[
     "mistakes::c::a_list_with_an_entry_that_is_none_is_refused",
     "mistakes::c::arguments_that_a_template_does_not_know_are_refused",
     "mistakes::c::a_call_that_needs_a_clock_or_files_is_refused_with_its_line",
-    "mistakes::c::a_label_that_is_read_and_not_declared_is_told_once",
+    "mistakes::c::reads_that_are_not_declared_are_told_once",
     "mistakes::c::a_function_that_takes_most_of_the_stack_is_refused",
     "mistakes::c::a_stack_that_is_used_up_is_suspected",
     "mistakes::kinds::objects_of_an_undeclared_kind_are_told_in_c",
