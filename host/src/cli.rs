@@ -131,4 +131,20 @@ mod tests {
     fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+
+    /// The guide installs the scripts by the commands of the help.
+    #[test]
+    fn each_shell_has_a_script_and_the_guide_installs_it() {
+        let guide = include_str!("../../docs/src/running.md");
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let named = format!("berth completions {shell} > ");
+            let place = COMPLETIONS.lines().find_map(|line| line.split_once(&named)?.1.split(' ').next());
+            let command = format!("{named}{}", place.expect("the help names a place"));
+            assert!(guide.contains(&command), "{command}");
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "berth", &mut script);
+            let script = String::from_utf8(script).expect("text");
+            assert!(script.contains("rollback") && script.contains("plugins-dir"), "{shell}");
+        }
+    }
 }

@@ -45,8 +45,9 @@ pub struct PluginAnswers {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
-    /// Pods whose wait at Permit ends in this step, by uid: what Permit answers if it is asked again, and what PreBind
-    /// and Bind answer then. A pod that an effect allows may be left out if PreBind and Bind have nothing to say.
+    /// Pods whose wait at Permit or PreBind ends in this step, by uid: what the point answers if it is asked again, and
+    /// what the points after it answer then. A pod that an effect allows may be left out if PreBind and Bind have nothing
+    /// to say.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<String, ReleasedPod>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
@@ -111,7 +112,7 @@ pub struct NotGranted {
     pub(crate) effect: RefusedEffect,
 }
 
-/// The answers about a pod that waited at Permit. There are none if it goes on and no point has something to do.
+/// The answers about a pod that waited. There are none if it goes on and no point has something to do.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
@@ -258,17 +259,28 @@ impl PluginAnswers {
         decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
-    /// Why Permit does not hold the pod, and what to write in the case instead. A fault of the plugin gets no advice,
-    /// since the case is not the cause.
+    /// Whether the verdict of Permit holds the pod.
+    pub(crate) fn waits_at_permit(&self) -> bool {
+        self.permit.as_ref().is_some_and(|permit| permit.wait_milliseconds.is_some())
+    }
+
+    /// Whether the effect `wait` of PreBind holds the pod.
+    pub(crate) fn waits_at_pre_bind(&self) -> bool {
+        self.pre_bind.iter().flat_map(|answer| &answer.effects).any(|effect| effect.wait().is_some())
+    }
+
+    /// Why the plugin does not hold the pod, and what to write in the case instead. A fault of the plugin gets no
+    /// advice, since the case is not the cause.
     pub(crate) fn why_not_held(&self) -> String {
         const BIND: &str = "write bindTo instead of waitsOn";
         if self.pre_enqueue.is_some() {
             return "PreEnqueue holds it back; leave waitsOn out".to_owned();
         }
-        let (point, answer) = match (&self.reserve, &self.permit) {
-            (Some(reserve), _) => ("Reserve", reserve),
-            (None, Some(permit)) => ("Permit", permit),
-            (None, None) => return format!("Permit lets it go on; {BIND}"),
+        let (point, answer) = match (&self.reserve, &self.permit, &self.pre_bind) {
+            (Some(reserve), ..) => ("Reserve", reserve),
+            (None, _, Some(pre_bind)) => ("PreBind", pre_bind),
+            (None, Some(permit), None) => ("Permit", permit),
+            (None, None, None) => return format!("Permit and PreBind let it go on; {BIND}"),
         };
         if answer.code == Some(Code::Error) {
             return format!("{point} fails: {}", answer.reasons.join(", "));
@@ -297,7 +309,7 @@ impl PluginAnswers {
         }
     }
 
-    /// Adds what was answered about a pod that Permit was asked about again and does not hold any more.
+    /// Adds what was answered about a pod whose wait ended after the plugin was asked again.
     pub(crate) fn add_asked_again(&mut self, uid: String, answers: &Self) {
         let [permit, pre_bind, bind] = [&answers.permit, &answers.pre_bind, &answers.bind].map(Option::clone);
         self.released.insert(uid, ReleasedPod { permit, pre_bind, bind });

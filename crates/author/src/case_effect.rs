@@ -115,6 +115,25 @@ pub struct AwaitedObject {
     pub name: String,
 }
 
+impl CaseEffect {
+    /// The objects of the effect `wait`, and its time in milliseconds; `None` for other effects.
+    pub(crate) fn wait(&self) -> Option<(&[AwaitedObject], u64)> {
+        match self {
+            Self::Wait { objects, timeout_milliseconds, .. } => Some((objects, *timeout_milliseconds)),
+            Self::Bind
+            | Self::Patch { .. }
+            | Self::Create { .. }
+            | Self::Delete { .. }
+            | Self::Evict { .. }
+            | Self::Allow(_)
+            | Self::Reject { .. }
+            | Self::Activate(_)
+            | Self::Nominate { .. }
+            | Self::Event { .. } => None,
+        }
+    }
+}
+
 impl From<&Effect> for CaseEffect {
     fn from(effect: &Effect) -> Self {
         match effect.clone() {

@@ -9,7 +9,7 @@ use crate::{
     answers::PluginAnswers,
     ignored::own_key,
     placing::{self, Answering, Target},
-    waiting_pods::{WaitingPod, WaitingPods},
+    waiting_pods::{HeldAt, WaitingPod, WaitingPods},
 };
 
 /// One instance of a plugin, with a cluster of its own.
@@ -73,7 +73,7 @@ impl PluginHarness {
         self.cluster.set_node(node);
     }
 
-    /// Removes a node. Returns whether the cluster had it. A pod that waits at Permit for this node is rejected.
+    /// Removes a node. Returns whether the cluster had it. A pod that waits for this node is rejected.
     pub fn remove_node(&mut self, name: &str) -> bool {
         if let Some(node) = self.cluster.node(name) {
             for uid in self.waiting.on(node) {
@@ -83,7 +83,7 @@ impl PluginHarness {
         self.cluster.remove_node(name)
     }
 
-    /// Sets the time. A pod that the plugin has held at Permit for too long is rejected.
+    /// Sets the time. A pod that the plugin has held for too long is rejected.
     pub(crate) fn set_now(&mut self, now: Time) {
         self.cluster.set_now(now);
         for uid in self.waiting.late(now) {
@@ -103,7 +103,7 @@ impl PluginHarness {
         self.cluster.set_pod(&pod)
     }
 
-    /// Removes the pod with this uid. Returns whether the cluster had it. A pod that waits at Permit is unreserved first.
+    /// Removes the pod with this uid. Returns whether the cluster had it. A pod that waits is unreserved first.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
         self.give_back(uid);
         self.cluster.remove_pod(uid)
@@ -152,12 +152,12 @@ impl PluginHarness {
         statuses.into_iter().next().ok_or_else(|| Status::error("the plugin returned no status for the node"))
     }
 
-    /// The pods that wait at Permit.
+    /// The pods that wait at Permit or PreBind.
     pub(crate) fn waiting(&mut self) -> &mut WaitingPods {
         &mut self.waiting
     }
 
-    /// Ends the attempt of a pod that waits at Permit. A pod that does not wait is ignored.
+    /// Ends the attempt of a pod that waits. A pod that does not wait is ignored.
     fn give_back(&mut self, uid: &str) {
         if let Some(WaitingPod { cycle, pod, node, .. }) = self.waiting.take(uid) {
             let call = self.cluster.call(cycle, &pod);
@@ -166,35 +166,39 @@ impl PluginHarness {
         }
     }
 
-    /// Takes a pod that waits at Permit through the points after it. Returns what they answer, and whether the pod is
-    /// bound; `None` if it does not wait.
+    /// Takes a pod that waits at Permit through the points after it. Returns what they answer; `None` if it does not wait
+    /// there.
     ///
     /// # Errors
     /// The plugin fails.
     pub(crate) fn release(&mut self, uid: &str, grants: &Grants) -> Result<Option<PluginAnswers>, Status> {
-        let Some(WaitingPod { cycle, pod, node, .. }) = self.waiting.take(uid) else { return Ok(None) };
+        if self.waiting.held_at(uid) != Some(HeldAt::Permit) {
+            return Ok(None);
+        }
+        let Some(waiting) = self.waiting.take(uid) else { return Ok(None) };
         self.sync()?;
         let mut answers = PluginAnswers::default();
-        let call = self.cluster.call(cycle, &pod);
-        placing::go_on(&mut *self.plugin, &call, node, &mut Answering { answers: &mut answers, grants });
-        self.plugin.end_cycle(call.cycle);
+        let call = self.cluster.call(waiting.cycle, &waiting.pod);
+        let mut answering = Answering { answers: &mut answers, grants };
+        let held_at = placing::go_on(&mut *self.plugin, &call, waiting.node, &mut answering);
+        self.hold_or_end(waiting, held_at, &answers);
         Ok(Some(answers))
     }
 
-    /// Changes a pod that waits at Permit. Returns the name of its node; `None` if it does not wait.
+    /// Changes a pod that waits. Returns the name of its node; `None` if it does not wait.
     pub(crate) fn change_waiting(&mut self, pod: Pod) -> Option<String> {
         let waiting = self.waiting.get_mut(pod.uid.as_str())?;
         (waiting.pod, waiting.is_changed) = (pod, true);
         Some(self.cluster.node_name(waiting.node).to_owned())
     }
 
-    /// Asks Permit again about a pod that waits there, and takes it through the points after Permit if the plugin lets it
-    /// go on. Returns what they answer; `None` if the pod does not wait.
+    /// Asks the point again that holds the pod, and takes the pod through the points after it if the plugin lets it go
+    /// on. Returns what they answer; `None` if the pod does not wait.
     ///
     /// # Errors
     /// The plugin fails.
-    pub(crate) fn ask_permit_again(&mut self, uid: &str, grants: &Grants) -> Result<Option<PluginAnswers>, Status> {
-        let Some(mut waiting) = self.waiting.take(uid) else { return Ok(None) };
+    pub(crate) fn ask_again(&mut self, uid: &str, grants: &Grants) -> Result<Option<PluginAnswers>, Status> {
+        let Some(waiting) = self.waiting.take(uid) else { return Ok(None) };
         self.sync()?;
         let mut answers = PluginAnswers::default();
         let call = self.cluster.call(waiting.cycle, &waiting.pod);
@@ -204,15 +208,24 @@ impl PluginHarness {
             hosted.pod_changed(&call)?;
         }
         let mut answering = Answering { answers: &mut answers, grants };
-        let stays = placing::permit_again(&mut *self.plugin, &call, waiting.node, &mut answering);
+        let held_at = match waiting.held_at {
+            HeldAt::Permit => placing::permit_again(&mut *self.plugin, &call, waiting.node, &mut answering),
+            HeldAt::PreBind => placing::pre_bind_again(&mut *self.plugin, &call, waiting.node, &mut answering),
+        };
+        self.hold_or_end(waiting, held_at, &answers);
+        Ok(Some(answers))
+    }
+
+    /// Keeps the cycle of a pod open that the plugin holds, or ends the cycle.
+    fn hold_or_end(&mut self, mut waiting: WaitingPod, held_at: Option<HeldAt>, answers: &PluginAnswers) {
+        let call = self.cluster.call(waiting.cycle, &waiting.pod);
         let (now, cycle, own) = (call.now, call.cycle, own_key(&call));
-        if stays {
-            hold(&mut waiting, &answers, now, &self.plugin.manifest().needs, &own);
+        if let Some(held_at) = held_at {
+            hold(&mut waiting, held_at, answers, now, &self.plugin.manifest().needs, &own);
             self.waiting.insert(waiting);
         } else {
             self.plugin.end_cycle(cycle);
         }
-        Ok(Some(answers))
     }
 
     /// The plugin, and the cluster that it follows.
@@ -248,7 +261,7 @@ impl PluginHarness {
 
     /// Asks as [`Self::ask`] does, and continues the cycle: PostFilter if no node passed, or the points from Reserve on
     /// if the pod goes to a node. Other plugins have rejected the nodes of `by_others`. The answers record effects beyond
-    /// `grants`. A pod that stays at Permit is among [`Self::waiting`] afterwards.
+    /// `grants`. A pod that stays at Permit or PreBind is among [`Self::waiting`] afterwards.
     ///
     /// # Errors
     /// The plugin fails.
@@ -271,15 +284,15 @@ impl PluginHarness {
         let decided = berth_testing::ask_about(plugin, &call, candidates).and_then(|about_nodes| {
             let mut answers = PluginAnswers::from(about_nodes.clone());
             let mut answering = Answering { answers: &mut answers, grants };
-            let stays = match target {
+            let held_at = match target {
                 Some(target) => placing::place(plugin, &call, target, &mut answering),
-                None => placing::post_filter(plugin, &call, &about_nodes, by_others, &mut answering).map(|()| false)?,
+                None => placing::post_filter(plugin, &call, &about_nodes, by_others, &mut answering).map(|()| None)?,
             };
-            Ok((answers, stays))
+            Ok((answers, held_at))
         });
-        if let (Ok((answers, true)), Some(Target::Waits(node))) = (&decided, target) {
-            let mut waiting = WaitingPod::new(cycle, pod.clone(), node);
-            hold(&mut waiting, answers, call.now, &plugin.manifest().needs, &own_key(&call));
+        if let (Ok((answers, Some(held_at))), Some(Target::Waits(node))) = (&decided, target) {
+            let mut waiting = WaitingPod::new(*held_at, cycle, pod.clone(), node);
+            hold(&mut waiting, *held_at, answers, call.now, &plugin.manifest().needs, &own_key(&call));
             self.waiting.insert(waiting);
         } else {
             plugin.end_cycle(call.cycle);
@@ -314,11 +327,14 @@ impl PluginHarness {
     }
 }
 
-/// Takes in what Permit answered about a pod that it holds. Effects that were not granted are not carried out. `own` is
-/// the pod.
-fn hold(waiting: &mut WaitingPod, answers: &PluginAnswers, now: Time, needs: &Needs, own: &ObjectKey) {
-    let Some(permit) = &answers.permit else { return };
-    let effects = if answers.refused.is_empty() { permit.effects.as_slice() } else { &[] };
-    let milliseconds = permit.wait_milliseconds.unwrap_or_default();
-    waiting.hold(milliseconds, effects, now, |object| needs.end_wait_for(object, own));
+/// Takes in what the point answered that holds the pod. Effects that were not granted are not carried out. `own` is the
+/// pod.
+fn hold(waiting: &mut WaitingPod, held_at: HeldAt, answers: &PluginAnswers, now: Time, needs: &Needs, own: &ObjectKey) {
+    let answer = match held_at {
+        HeldAt::Permit => &answers.permit,
+        HeldAt::PreBind => &answers.pre_bind,
+    };
+    let Some(answer) = answer else { return };
+    let effects = if answers.refused.is_empty() { answer.effects.as_slice() } else { &[] };
+    waiting.hold(held_at, answer.wait_milliseconds, effects, now, |object| needs.end_wait_for(object, own));
 }

@@ -13,6 +13,7 @@ use crate::{
     answers::{NotGranted, PluginAnswers, PodAnswer},
     case_effect::CaseEffect,
     ignored::ignored,
+    waiting_pods::HeldAt,
 };
 
 /// The answers of a step, while they are collected.
@@ -44,58 +45,94 @@ pub(crate) enum Target {
     Bind(NodeIdx),
     /// The pod goes to this node, until another plugin or the API server rejects the binding.
     BindingFails(NodeIdx),
-    /// The pod goes to this node, and stays at Permit if the plugin holds it there.
+    /// The pod goes to this node, and stays at Permit or PreBind if the plugin holds it there.
     Waits(NodeIdx),
 }
 
-impl Target {
-    /// Whether the pod stays at Permit, because of these answers.
-    fn keeps(self, answers: &PluginAnswers) -> bool {
-        let holds = answers.permit.as_ref().is_some_and(|permit| permit.wait_milliseconds.is_some());
-        matches!(self, Self::Waits(_)) && holds && answers.lets_the_pod_be_bound()
-    }
-}
-
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then
-/// Unreserve. A binding that fails ends after Permit. A pod that waits on Permit for a plugin counts as allowed, unless
-/// the target says that it stays there. Returns whether it does: the cycle is then still open.
-pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) -> bool {
+/// Unreserve. A binding that fails ends after Permit. The waits of a pod count as over at once, unless the target says
+/// that it waits. Returns where the plugin holds the pod then: the cycle is still open.
+pub(crate) fn place(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    target: Target,
+    answering: &mut Answering<'_>,
+) -> Option<HeldAt> {
     let (Target::Bind(node) | Target::BindingFails(node) | Target::Waits(node)) = target;
     reserve(plugin, call, node, answering);
-    match target {
-        Target::Bind(_) if answering.answers.lets_the_pod_be_bound() => go_on(plugin, call, node, answering),
-        Target::Waits(_) if target.keeps(answering.answers) => return true,
-        Target::Bind(_) | Target::BindingFails(_) | Target::Waits(_) => unreserve(plugin, call, node),
+    if !answering.answers.lets_the_pod_be_bound() {
+        unreserve(plugin, call, node);
+        return None;
     }
-    false
+    match target {
+        Target::Bind(_) => {
+            answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
+            bind(plugin, call, node, answering);
+            None
+        }
+        Target::BindingFails(_) => {
+            unreserve(plugin, call, node);
+            None
+        }
+        Target::Waits(_) if answering.answers.waits_at_permit() => Some(HeldAt::Permit),
+        Target::Waits(_) => go_on(plugin, call, node, answering),
+    }
 }
 
 /// Calls Permit again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
-/// Permit, or Unreserve. Returns whether the plugin still holds the pod.
+/// Permit, or Unreserve. Returns where the plugin holds the pod now.
 pub(crate) fn permit_again(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
     node: NodeIdx,
     answering: &mut Answering<'_>,
-) -> bool {
+) -> Option<HeldAt> {
     permit(plugin, call, node, answering);
-    if answering.answers.permit.as_ref().is_some_and(|permit| permit.wait_milliseconds.is_some()) {
-        return true;
+    if answering.answers.waits_at_permit() {
+        return Some(HeldAt::Permit);
     }
     if answering.answers.lets_the_pod_be_bound() {
-        go_on(plugin, call, node, answering);
-    } else {
-        unreserve(plugin, call, node);
+        return go_on(plugin, call, node, answering);
     }
-    false
+    unreserve(plugin, call, node);
+    None
 }
 
-/// Calls PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then Unreserve.
-pub(crate) fn go_on(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
-    bind(plugin, call, node, answering);
-    if !answering.answers.lets_the_pod_be_bound() {
-        unreserve(plugin, call, node);
+/// Calls PreBind again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
+/// PreBind, or Unreserve. Returns where the plugin holds the pod now.
+pub(crate) fn pre_bind_again(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> Option<HeldAt> {
+    answering.answers.pre_bind = ask_pre_bind(plugin, call, node, answering);
+    bind_unless_waiting(plugin, call, node, answering)
+}
+
+/// Calls PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then Unreserve. Returns
+/// where the plugin holds the pod: nowhere, or at PreBind.
+pub(crate) fn go_on(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> Option<HeldAt> {
+    answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
+    bind_unless_waiting(plugin, call, node, answering)
+}
+
+fn bind_unless_waiting(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> Option<HeldAt> {
+    if answering.answers.waits_at_pre_bind() {
+        return Some(HeldAt::PreBind);
     }
+    bind(plugin, call, node, answering);
+    None
 }
 
 pub(crate) fn unreserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
@@ -128,19 +165,18 @@ fn permit(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &m
     }
 }
 
+/// Calls Bind and PostBind, unless an earlier point rejects the pod. Calls Unreserve if a point does.
 fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
-    answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
-    if !answering.answers.lets_the_pod_be_bound() {
-        return;
-    }
-    if let Some(answer) = plugin.bind().map(|point| point.bind(call, node)) {
+    if answering.answers.lets_the_pod_be_bound()
+        && let Some(answer) = plugin.bind().map(|point| point.bind(call, node))
+    {
         let effects = answer.as_deref().unwrap_or_default();
         answering.check(Point::Bind, &plugin.manifest().needs, call, effects, false);
         answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
     }
-    if answering.answers.lets_the_pod_be_bound()
-        && let Some(point) = plugin.post_bind()
-    {
+    if !answering.answers.lets_the_pod_be_bound() {
+        unreserve(plugin, call, node);
+    } else if let Some(point) = plugin.post_bind() {
         point.post_bind(call, node);
     }
 }
@@ -156,6 +192,15 @@ fn pre_bind(
     {
         return Some(status.into());
     }
+    ask_pre_bind(plugin, call, node, answering)
+}
+
+fn ask_pre_bind(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> Option<PodAnswer> {
     let answer = plugin.pre_bind()?.pre_bind(call, node);
     let effects = answer.as_deref().unwrap_or_default();
     answering.check(Point::PreBind, &plugin.manifest().needs, call, effects, false);

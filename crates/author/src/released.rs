@@ -1,12 +1,12 @@
-//! The pods at Permit whose wait ends in a step: an effect lets them go on or rejects them, or the plugin is asked again
-//! because an object that it waits for has changed.
+//! The pods whose wait ends in a step: an effect lets a pod at Permit go on or rejects it, or the plugin is asked again
+//! at Permit or PreBind because an object that it waits for has changed.
 
 use berth_framework::{Grants, Status};
 use berth_model::ObjectKey;
 
-use crate::{answers::PluginAnswers, case_effect::CaseEffect, harness::PluginHarness};
+use crate::{answers::PluginAnswers, case_effect::CaseEffect, harness::PluginHarness, waiting_pods::HeldAt};
 
-/// Asks Permit again about the pods that wait for one of these objects, and follows its effects. Returns the answers
+/// Asks the plugin again about the pods that wait for one of these objects, and follows its effects. Returns the answers
 /// about the pods whose wait ends.
 ///
 /// # Errors
@@ -18,10 +18,11 @@ pub(crate) fn ask_again(
 ) -> Result<PluginAnswers, Status> {
     let mut all = PluginAnswers::default();
     for uid in harness.waiting().for_objects(changed) {
+        let held_at = harness.waiting().held_at(&uid);
         // An effect about a pod before this one may have ended the wait.
-        let Some(mut answers) = harness.ask_permit_again(&uid, grants)? else { continue };
+        let Some(mut answers) = harness.ask_again(&uid, grants)? else { continue };
         follow_effects(harness, &mut answers, grants)?;
-        if !harness.waiting().contains(&uid) {
+        if harness.waiting().held_at(&uid) != held_at {
             all.add_asked_again(uid.clone(), &answers);
         }
         if !answers.lets_the_pod_be_bound() {
@@ -54,7 +55,7 @@ pub(crate) fn follow_effects(
                 }
                 answers.add_released(uid, released);
             }
-            CaseEffect::Reject { uid, .. } if harness.waiting().contains(&uid) => {
+            CaseEffect::Reject { uid, .. } if harness.waiting().held_at(&uid) == Some(HeldAt::Permit) => {
                 harness.remove_pod(&uid);
             }
             CaseEffect::Reject { .. }

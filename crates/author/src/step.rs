@@ -20,7 +20,7 @@ use crate::{
 
 const NOT_PLACED: &str =
     "the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` or `waitsOn: NODE`)";
-const WAITS: &str = "the pod of the step waits at Permit (`released` has the answers once its wait ends)";
+const WAITS: &str = "the pod of the step waits at Permit or PreBind (`released` has the answers once its wait ends)";
 const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
 
 /// A change of the cluster, and the answers after it.
@@ -49,8 +49,7 @@ pub struct CaseStep {
     /// Objects of other kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Value>,
-    /// The pod to place; null stands for the pod of the case. A pod that waits at Permit since an earlier step is
-    /// changed instead.
+    /// The pod to place; null stands for the pod of the case. A pod that waits since an earlier step is changed instead.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub pod: Value,
     /// The node that the pod goes to: the points from Reserve to PostBind are called, and if the plugin has nothing against
@@ -60,9 +59,10 @@ pub struct CaseStep {
     /// The node that the pod goes to until its binding fails: Reserve, Permit and Unreserve are called. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_fails_on: Option<String>,
-    /// The node that the pod goes to while it waits at Permit: Reserve and Permit are called, and the plugin must hold the
-    /// pod. It is on the node until a later step allows or rejects it by an effect, changes an object that the effect
-    /// `wait` names so that Permit no longer holds it, or its time is out. Instead of `bindTo`.
+    /// The node that the pod goes to while it waits at Permit or PreBind: Reserve, Permit and PreBind are called until the
+    /// plugin holds the pod, which it must. The pod is on the node until a later step allows or rejects it at Permit by an
+    /// effect, changes an object that the effect `wait` names so that the plugin no longer holds the pod, or its time is
+    /// out. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_on: Option<String>,
     /// Nodes that other plugins reject, by name: Filter and Score are not asked about them, and PostFilter gets the
@@ -164,14 +164,14 @@ pub enum CaseError {
     /// The step sends the pod to a node in two ways.
     #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
-    /// The pod of the step has been waiting at Permit since an earlier step.
+    /// The pod of the step has been waiting since an earlier step.
     #[error(
-        "pod {0} has been waiting at Permit since an earlier step: leave bindTo, bindingFailsOn and waitsOn out, give this \
+        "pod {0} has been waiting at Permit or PreBind since an earlier step: leave bindTo, bindingFailsOn and waitsOn out, give this \
          step another pod, or take the waiting pod away with gonePods"
     )]
     Waits(String),
     /// The plugin does not hold the pod of `waitsOn`.
-    #[error("waitsOn: the plugin does not hold the pod at Permit: {0}")]
+    #[error("waitsOn: the plugin does not hold the pod at Permit or PreBind: {0}")]
     DoesNotWait(String),
     /// The step in which the expected answers of a case cannot be updated.
     #[error("case {case:?}, step {step}: {reason}")]
@@ -222,7 +222,7 @@ impl CaseStep {
             changed.push(core_object("Pod", &self.pod));
         }
         let ended = ask_again(harness, &changed, host.grants()).map_err(CaseError::Plugin)?;
-        // The attempt of a pod that waits is under way, so nothing before Permit is asked about it.
+        // The attempt of a pod that waits is under way, so no earlier point is asked about it.
         let mut answers = if waits {
             PluginAnswers::default()
         } else {
@@ -264,7 +264,7 @@ impl CaseStep {
         changed
     }
 
-    /// Changes the pod of this step, which waits at Permit and counts on its node.
+    /// Changes the pod of this step, which waits and counts on its node.
     fn change_waiting(&self, harness: &mut PluginHarness, pod: Pod) -> Result<(), CaseError> {
         let Some(node) = harness.change_waiting(pod) else { return Ok(()) };
         let mut bound: api::Pod = object(&with_uid(&self.pod), "pod")?;
@@ -273,7 +273,7 @@ impl CaseStep {
     }
 
     /// Why the step does not ask the plugin at this point; `None` if nothing in the step keeps it from being asked.
-    /// `waits` is the reason if the pod of the step waits at Permit.
+    /// `waits` is the reason if the pod of the step waits.
     fn unanswered(&self, point: Point, plugin: &mut dyn Plugin, waits: Option<&'static str>) -> Option<Unanswered> {
         let not_placed = (!self.places_the_pod()).then_some(waits.unwrap_or(NOT_PLACED));
         let (is_implemented, not_asked) = match point {
@@ -311,7 +311,9 @@ impl CaseStep {
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (Some(_), ..) | (None, None, None) => None,
             (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
-            (None, None, Some(_)) => Some("with waitsOn the pod stays at Permit (a later step lets it go on)"),
+            (None, None, Some(_)) => {
+                Some("with waitsOn the pod stays where the plugin holds it (a later step lets it go on)")
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! The pods of a case that wait at Permit, with the cycles that are still open for them.
+//! The pods of a case that wait at Permit or PreBind, with the cycles that are still open for them.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,19 @@ pub(crate) struct WaitingPods {
     n_cycles: u64,
 }
 
-/// A pod that a plugin holds at Permit.
+/// The point at which a plugin holds a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeldAt {
+    /// The verdict of Permit holds the pod.
+    Permit,
+    /// The effect `wait` of PreBind holds the pod.
+    PreBind,
+}
+
+/// A pod that a plugin holds.
 #[derive(Debug)]
 pub(crate) struct WaitingPod {
+    pub(crate) held_at: HeldAt,
     pub(crate) cycle: u64,
     pub(crate) pod: Pod,
     /// The node on which the pod counts.
@@ -29,35 +39,29 @@ pub(crate) struct WaitingPod {
 }
 
 impl WaitingPod {
-    pub(crate) fn new(cycle: u64, pod: Pod, node: NodeIdx) -> Self {
-        Self { cycle, pod, node, is_changed: false, until: Time(u64::MAX), awaited: Vec::new() }
+    pub(crate) fn new(held_at: HeldAt, cycle: u64, pod: Pod, node: NodeIdx) -> Self {
+        Self { held_at, cycle, pod, node, is_changed: false, until: Time(u64::MAX), awaited: Vec::new() }
     }
 
-    /// Takes in an answer of Permit: so many milliseconds from now, and the effects that the scheduler carries out. An
-    /// earlier end of the wait still holds. The plugin is asked again about the objects that `ends_wait` accepts.
+    /// Takes in the answer of the point that holds the pod: so many milliseconds from now, which only Permit says, and the
+    /// effects that the scheduler carries out. An earlier end of the wait at the same point still holds. The plugin is
+    /// asked again about the objects that `ends_wait` accepts.
     pub(crate) fn hold(
         &mut self,
-        milliseconds: u64,
+        held_at: HeldAt,
+        milliseconds: Option<u64>,
         effects: &[CaseEffect],
         now: Time,
         ends_wait: impl Fn(&ObjectKey) -> bool,
     ) {
-        self.until = self.until.min(now + milliseconds);
+        if self.held_at != held_at {
+            (self.held_at, self.until) = (held_at, Time(u64::MAX));
+        }
+        if let Some(milliseconds) = milliseconds {
+            self.until = self.until.min(now + milliseconds);
+        }
         self.awaited.clear();
-        let wait = effects.iter().find_map(|effect| match effect {
-            CaseEffect::Wait { objects, timeout_milliseconds, .. } => Some((objects, *timeout_milliseconds)),
-            CaseEffect::Bind
-            | CaseEffect::Patch { .. }
-            | CaseEffect::Create { .. }
-            | CaseEffect::Delete { .. }
-            | CaseEffect::Evict { .. }
-            | CaseEffect::Allow(_)
-            | CaseEffect::Reject { .. }
-            | CaseEffect::Activate(_)
-            | CaseEffect::Nominate { .. }
-            | CaseEffect::Event { .. } => None,
-        });
-        if let Some((objects, timeout)) = wait {
+        if let Some((objects, timeout)) = effects.iter().find_map(CaseEffect::wait) {
             self.until = self.until.min(now + timeout);
             let keys = objects.iter().map(|it| ObjectKey::named(&it.kind, &*it.namespace, &*it.name));
             self.awaited.extend(keys.filter(ends_wait));
@@ -91,6 +95,11 @@ impl WaitingPods {
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
+    }
+
+    /// The point at which the plugin holds the pod; `None` if the pod does not wait.
+    pub(crate) fn held_at(&self, uid: &str) -> Option<HeldAt> {
+        self.pods.get(uid).map(|pod| pod.held_at)
     }
 
     /// The pods that the plugin has held for too long.

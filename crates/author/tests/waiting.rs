@@ -198,11 +198,12 @@ fn pods_that_wait_stay_if_the_effect_is_not_granted() {
 #[test]
 fn a_wait_that_makes_no_sense_is_refused() {
     let again = "  - pod: {metadata: {name: one, namespace: team}}\n    bindTo: a\n";
-    let told = "step 3: pod team/one has been waiting at Permit since an earlier step: leave bindTo, bindingFailsOn and \
-                waitsOn out, give this step another pod, or take the waiting pod away with gonePods";
+    let told = "step 3: pod team/one has been waiting at Permit or PreBind since an earlier step: leave bindTo, \
+                bindingFailsOn and waitsOn out, give this step another pod, or take the waiting pod away with gonePods";
     assert_eq!(differences(&after_two(again), Grants::ALL), [told]);
     let goes = "  - pod: {metadata: {name: last}, spec: {priority: 9}}\n    waitsOn: a\n";
-    let told = "step 3: waitsOn: the plugin does not hold the pod at Permit: Permit answers {\"effects\":[{\"reject\":";
+    let told = "step 3: waitsOn: the plugin does not hold the pod at Permit or PreBind: Permit answers \
+                {\"effects\":[{\"reject\":";
     let given = differences(&after_two(goes), Grants::ALL).concat();
     assert!(given.starts_with(told) && given.ends_with("; write bindTo instead of waitsOn"), "{given}");
 }
@@ -211,7 +212,8 @@ fn a_wait_that_makes_no_sense_is_refused() {
 #[test]
 fn a_fault_in_the_place_of_a_wait_is_told_as_one() {
     let fails = "  - pod: {metadata: {name: last}, spec: {priority: 8}}\n    waitsOn: a\n";
-    let told = "step 3: waitsOn: the plugin does not hold the pod at Permit: Permit fails: trapped in permit";
+    let told =
+        "step 3: waitsOn: the plugin does not hold the pod at Permit or PreBind: Permit fails: trapped in permit";
     assert_eq!(differences(&after_two(fails), Grants::ALL), [told]);
 }
 

@@ -93,7 +93,7 @@ pub enum WaitsFor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// `PreEnqueue` or `Permit`; `None` if no attempt begins before the plugin is loaded and works.
+    /// `PreEnqueue`, `Permit` or `PreBind`; `None` if no attempt begins before the plugin is loaded and works.
     pub point: Option<String>,
     /// The name of the plugin.
     pub plugin: String,
@@ -101,9 +101,9 @@ pub struct Holder {
     pub since_milliseconds: u64,
     /// The time until the plugin has held the pod for too long; `None` if there is no such limit.
     pub ends_in_milliseconds: Option<u64>,
-    /// The reason in the plugin's current words, or in the scheduler's words if the plugin is not in service. At Permit,
-    /// the objects that the plugin's newest answer waits for, with its message. `None` if the plugin was not asked, if it
-    /// answers that it no longer holds the pod, or if it holds the pod at Permit without the effect `wait`.
+    /// The reason in the plugin's current words, or in the scheduler's words if the plugin is not in service. At Permit
+    /// and PreBind, the objects that the plugin's newest answer waits for, with its message. `None` if the plugin was not
+    /// asked, if it answers that it no longer holds the pod, or if it holds the pod at Permit without the effect `wait`.
     #[serde(default)]
     pub message: Option<String>,
     /// Whether the plugin, asked at the moment, would no longer hold the pod. The pod stays held until an event of the

@@ -12,7 +12,7 @@ use berth_cluster::{ConnectError, ConnectOptions, Connection, connect};
 use berth_config::Usage;
 use berth_explain::Explanation;
 use berth_page::Overview;
-use berth_plugin_host::{HostSettings, PluginReport};
+use berth_plugin_host::{HostSettings, OrderReport, PluginReport};
 use berth_serving::https_client;
 use berth_telemetry::chain;
 use http_body_util::BodyExt as _;
@@ -155,7 +155,7 @@ impl AdminClient {
             .context("the scheduler's answer is not an explanation; is the scheduler another version of berth?")
     }
 
-    pub async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
+    pub async fn order(&self, name: &str, order: &str) -> Result<OrderReport> {
         if name.is_empty() || name.contains(['/', '?', '#', '%', ' ']) {
             return Err(Usage(format!("invalid plugin name {name:?}")).into());
         }

@@ -8,11 +8,13 @@ use berth_lifecycle::PluginState;
 use crate::{list::short, one::One, output::Output};
 
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
-    let plugin = one.server.client().await?.order(&one.name, order).await?;
+    let report = one.server.client().await?.order(&one.name, order).await?;
+    let plugin = &report.plugin;
+    let released = released(report.released_from_permit);
     let mut out = io::stdout().lock();
     match one.output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &plugin)?;
+            serde_json::to_writer_pretty(&mut out, &report)?;
             writeln!(out)?;
         }
         Output::Table if order == "reload" => {
@@ -21,7 +23,7 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
         Output::Table => match plugin.state {
             PluginState::Serving | PluginState::Probation => {
                 let (name, source, digest) = (&plugin.name, &plugin.source, short(&plugin.digest));
-                writeln!(out, "{name}: {} ({source}, {digest})", plugin.state.as_str())?;
+                writeln!(out, "{name}: {} ({source}, {digest}){released}", plugin.state.as_str())?;
             }
             PluginState::Quarantined
             | PluginState::Restarting
@@ -30,9 +32,18 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
             | PluginState::Missing
             | PluginState::Unused
             | PluginState::Disabled => {
-                writeln!(out, "{}: {}", plugin.name, plugin.state.as_str())?;
+                writeln!(out, "{}: {}{released}", plugin.name, plugin.state.as_str())?;
             }
         },
     }
     Ok(())
+}
+
+/// The number of pods that go on without the plugin, as the rest of a line; empty if no pod does.
+fn released(n_pods: Option<usize>) -> String {
+    match n_pods {
+        None | Some(0) => String::new(),
+        Some(1) => "; 1 pod that it held at Permit goes on without its answer".to_owned(),
+        Some(n_pods) => format!("; {n_pods} pods that it held at Permit go on without its answer"),
+    }
 }

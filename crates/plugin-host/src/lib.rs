@@ -8,6 +8,7 @@
 //! The API server is deliberately absent from this crate. Events of plugins are reported through
 //! [`berth_telemetry::notices`].
 
+mod awaited_swaps;
 mod directory;
 mod error;
 mod faults;
@@ -44,7 +45,9 @@ pub use self::{
     message::{Consultation, HostSettings, Message, Order, OrderRefusal, Proposal},
     options::{PluginHostOptions, Sources},
     preparing::prepare,
-    report::{Complaint, Grants, Limits, Needs, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary},
+    report::{
+        Complaint, Grants, Limits, Needs, OrderReport, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary,
+    },
     rules::{Granted, GrantsHint, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},
     supervisor::{Surroundings, start},

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     finding::Finding,
-    report::PluginReport,
+    report::{OrderReport, PluginReport},
     settings_file::{HostFile, SettingsFileError},
 };
 
@@ -35,7 +35,7 @@ pub enum Message {
         order: Order,
         /// The user that gives the order.
         user: String,
-        answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
+        answer: oneshot::Sender<Result<OrderReport, OrderRefusal>>,
     },
     /// A question about the existing plugins.
     Consult(Consultation),

@@ -76,6 +76,18 @@ pub struct PluginReport {
     pub latencies: Vec<PointLatency>,
 }
 
+/// The answer to an operator's order. Later versions only add fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OrderReport {
+    #[serde(flatten)]
+    pub plugin: PluginReport,
+    /// The number of pods that the plugin held at Permit and that go on without its answer, because it was disabled, or
+    /// because the previous binary does not implement Permit. It is absent for other orders, and if the scheduling thread
+    /// takes longer than a few seconds.
+    pub released_from_permit: Option<usize>,
+}
+
 /// A problem of a plugin, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {

@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    awaited_swaps::{AwaitedSwaps, SwapResults},
     directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
     faults::{Aftermath, Restarts},
@@ -39,7 +40,7 @@ use crate::{
     provenance::CurrentProvenance,
     pulls::{PullOrder, Pulls},
     ready_binary::ReadyBinary,
-    report::{self, Grants, PluginReport},
+    report::{self, Grants, OrderReport, PluginReport},
     settings_file::{self, HostFile, SettingsFileError},
     standing::standing,
     state_file::StateKeeper,
@@ -80,6 +81,7 @@ struct Supervisor {
     /// The cause of the last swap of each plugin. The result of a swap arrives later.
     causes: BTreeMap<PluginName, By>,
     restarts: Restarts,
+    awaited_swaps: AwaitedSwaps,
     /// The channel for the message that all plugins of the start serve or are refused; `None` once it was sent.
     starting: Option<oneshot::Sender<()>>,
 }
@@ -117,6 +119,7 @@ pub fn start(
         state: None,
         causes: BTreeMap::new(),
         restarts: Restarts::default(),
+        awaited_swaps: AwaitedSwaps::default(),
         starting: Some(started),
     };
     let state_file = options.plugin_state.clone();
@@ -182,8 +185,10 @@ impl Supervisor {
                 let fault = Fault { digest, reason, milliseconds, owner, scheduler_names };
                 return self.take_fault(&plugin.into(), fault, about, held).await;
             }
-            Message::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result }) => {
-                (self.swapped(&scheduler_name, &plugin.into(), version, result), By::Scheduler)
+            Message::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result, n_released }) => {
+                let plugin = PluginName::from(plugin);
+                self.awaited_swaps.ended(&plugin, &scheduler_name, version.binary, n_released);
+                (self.swapped(&scheduler_name, &plugin, version, result), By::Scheduler)
             }
             Message::Supervise(Supervision::OutOfTime(report)) => {
                 return self.tell("", By::Scheduler, Notice::OutOfTime(report));
@@ -375,7 +380,7 @@ impl Supervisor {
         plugin: &PluginName,
         order: Order,
         by: By,
-        answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
+        answer: oneshot::Sender<Result<OrderReport, OrderRefusal>>,
     ) {
         let inventory = &mut self.inventory;
         let consequences = match order {
@@ -389,22 +394,28 @@ impl Supervisor {
         let standing = standing(&self.inventory, plugin);
         let ordered = Notice::Ordered { order: order.as_str(), by: by.clone(), refused, standing };
         self.tell(plugin, by.clone(), ordered);
-        let outcome = match consequences {
-            Err(refusal) => Err(refusal),
+        let (outcome, swaps): (Result<PluginReport, OrderRefusal>, Option<SwapResults>) = match consequences {
+            Err(refusal) => (Err(refusal), None),
             Ok(consequences) => {
+                let swaps = takes_away(order).then(|| self.awaited_swaps.begin(&consequences.swaps));
                 self.carry_out(consequences, by).await;
                 let report = report::one(&self.inventory, plugin).into_iter().collect();
-                self.with_past(report).pop().ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into())
+                let report = self.with_past(report).pop();
+                (report.ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into()), swaps)
             }
         };
         let saving = self.state.as_ref().map(StateKeeper::saving);
-        // Other work does not wait for the disk.
+        // Other work does not wait for the disk, nor for the scheduling thread.
         tokio::spawn(async move {
             if let Some(saving) = saving {
                 saving.done(LONGEST_SAVING).await;
             }
+            let released_from_permit = match swaps {
+                Some(swaps) => swaps.n_released().await,
+                None => None,
+            };
             // The caller may have stopped waiting.
-            let _ = answer.send(outcome);
+            let _ = answer.send(outcome.map(|plugin| OrderReport { plugin, released_from_permit }));
         });
     }
 
@@ -540,5 +551,13 @@ impl Supervisor {
             metrics.set_scheduling_thread_time(&plugin, taken);
         }
         metrics.set_audit_entries_dropped(self.surroundings.sinks.audit.n_dropped());
+    }
+}
+
+/// Whether a binary no longer serves after the order, so that pods which it holds may go on.
+fn takes_away(order: Order) -> bool {
+    match order {
+        Order::Disable | Order::Rollback => true,
+        Order::Reload | Order::Enable => false,
     }
 }

@@ -172,9 +172,9 @@ fn scheduled_pod_event(PodName { namespace, name }: &PodName, change: ObjectChan
 
 fn node_event(node: &str, change: ObjectChange) {
     match change {
-        ObjectChange::Add => debug!(target: V3, node, "{}", lines::ADD_NODE.message),
-        ObjectChange::Update => debug!(target: V4, node, "{}", lines::UPDATE_NODE.message),
-        ObjectChange::Delete => debug!(target: V3, node, "{}", lines::DELETE_NODE.message),
+        ObjectChange::Add => debug!(target: V3, nodeObject = node, "{}", lines::ADD_NODE.message),
+        ObjectChange::Update => debug!(target: V4, nodeObject = node, "{}", lines::UPDATE_NODE.message),
+        ObjectChange::Delete => debug!(target: V3, nodeObject = node, "{}", lines::DELETE_NODE.message),
     }
 }
 

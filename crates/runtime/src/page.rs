@@ -65,7 +65,7 @@ impl Source for Explainer {
         let user = user.map_or(LOCAL, RequestUser::name).to_owned();
         let message = |answer| Message::Order { plugin: plugin.to_owned(), order, user, answer };
         let outcome = self.ask_supervisor(message).await?;
-        outcome.map_err(|refusal| {
+        outcome.map(|done| done.plugin).map_err(|refusal| {
             let text = refusal.to_string();
             if refusal.is_unknown_plugin() { SourceError::NotFound(text) } else { SourceError::Refused(text) }
         })

@@ -152,6 +152,9 @@ pub enum Supervision {
         version: PluginVersion,
         /// Whether it serves now.
         result: Result<(), SwapError>,
+        /// The number of pods that the plugin held at Permit and that go on without its answer, because what serves now
+        /// does not implement Permit.
+        n_released: usize,
     },
     /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides what to do.
     Faulted {

@@ -37,7 +37,7 @@ use self::{
 };
 pub use self::{
     asking::PERMIT_WAIT,
-    follow::{BindingStage, HeldAtPermit, PodBinding},
+    follow::{BindingStage, PodBinding, PodHolder},
 };
 pub(crate) use self::{
     binding::{Choice, Input},
@@ -161,20 +161,15 @@ impl Bindings {
         if self.watchers.is_empty() {
             return;
         }
-        let (namespace, name) = (context.text(pod.namespace).to_owned(), pod.name.to_string());
-        self.core_object_changed("Pod", namespace, name, context);
+        let key = ObjectKey::named("v1/Pod", context.text(pod.namespace), &*pod.name);
+        self.object_changed(&key, context);
     }
 
     /// Notes that the cache has taken in a change of a node, as [`Self::pod_changed`] does for pods.
     pub(crate) fn node_changed(&mut self, name: &str, context: &mut Context) {
         if !self.watchers.is_empty() {
-            self.core_object_changed("Node", String::new(), name.to_owned(), context);
+            self.object_changed(&ObjectKey::named("v1/Node", "", name), context);
         }
-    }
-
-    fn core_object_changed(&mut self, kind: &str, namespace: String, name: String, context: &mut Context) {
-        let [api_version, kind] = ["v1", kind].map(str::to_owned);
-        self.object_changed(&ObjectKey { api_version, kind, namespace, name }, context);
     }
 
     /// Ends the waits whose time is out, as many as the turn has room for.
@@ -298,12 +293,18 @@ impl Bindings {
 
     /// Follows the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin
     /// held go on. If the new plugin is out of service, they are rejected and wait for the plugin as other pods do.
-    pub(crate) fn release_from_permit(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
-        let Some(profile) = context.profile_mut(scheduler_name) else { return };
+    /// Returns the number of pods that go on.
+    pub(crate) fn release_from_permit(
+        &mut self,
+        scheduler_name: Sym,
+        plugin: PluginIdx,
+        context: &mut Context,
+    ) -> usize {
+        let Some(profile) = context.profile_mut(scheduler_name) else { return 0 };
         let name = Arc::clone(profile.name(plugin));
         let out_of_service = profile.get(plugin).and_then(|plugin| plugin.out_of_service());
         if out_of_service.is_none() && profile.plugins.at(Point::Permit).contains(&plugin) {
-            return;
+            return 0;
         }
         let is_held = |binding: &&Binding| {
             let waits = if let Stage::Permit(waits) = &binding.stage { waits.holds(&name) } else { false };
@@ -312,11 +313,12 @@ impl Bindings {
         let held = self.waiting.values().filter(is_held);
         let mut held: Vec<PodAttempt> = held.map(Binding::attempt).collect();
         held.sort_unstable();
-        if out_of_service.is_none() && !held.is_empty() {
+        let n_released = if out_of_service.is_none() { held.len() } else { 0 };
+        if n_released > 0 {
             // No plugin decided about these pods, so they may exceed a limit that the plugin keeps.
-            let (n_held, pods) = (held.len(), if held.len() == 1 { "pod goes" } else { "pods go" });
+            let pods = if n_released == 1 { "pod goes" } else { "pods go" };
             let message =
-                format!("plugin {name} no longer holds pods at Permit: {n_held} {pods} on without its answer");
+                format!("plugin {name} no longer holds pods at Permit: {n_released} {pods} on without its answer");
             context.log_of(&name, Level::Info, message);
         }
         for attempt in held {
@@ -328,6 +330,7 @@ impl Bindings {
             self.inbox.push(attempt, input);
         }
         self.go_on(context);
+        n_released
     }
 
     /// Follows a change of the PreBind plugins of this profile. A pod in the middle of PreBind goes on after the last

@@ -342,7 +342,7 @@ fn followed_pod(uid: &PodUid, bindings: &Bindings, context: &Context) -> Option<
     let cached = context.cache().pod(uid);
     let (pod, place) = if let Some(waiting) = context.queue().waiting(uid) {
         (Arc::clone(&waiting.record.pod), PodPlace::Queued(Box::new(waiting)))
-    } else if let Some(binding) = bindings.followed(uid) {
+    } else if let Some(binding) = bindings.followed(uid, context) {
         let pod = cached.map_or(&binding.record.pod, |cached| cached.pod());
         (Arc::clone(pod), PodPlace::Binding(Box::new(binding)))
     } else if let Some(cached) = cached {

@@ -66,7 +66,7 @@ pub use action::{
     PodRequest, Request, RequestError, StatusChange, Supervision, TracedAttempt, TracedPreemption,
 };
 pub use bindings::{
-    BindingStage, HeldAtPermit, PERMIT_WAIT, PodBinding,
+    BindingStage, PERMIT_WAIT, PodBinding, PodHolder,
     granted::{CyclePod, RefusedEffect},
 };
 pub use change_feed::{ChangeBatch, CopyKind, FollowedPod, PodPlace};

@@ -103,6 +103,7 @@ impl Swaps {
         let users = context.profiles().users_of(&swap.name, swap.scheduler_names.as_deref());
         let mut successors = Vec::new();
         let mut refusal = None;
+        let mut n_released = vec![0; users.len()];
         for &(scheduler_name, plugin) in &users {
             let instance = prepared.remove(context.text(scheduler_name));
             match successor(scheduler_name, plugin, &*swap.factory, instance, context) {
@@ -116,16 +117,17 @@ impl Swaps {
                 self.replace(successor, swap.grants.clone(), bindings, context);
             }
             context.register_events();
-            for &(scheduler_name, plugin) in &users {
-                bindings.release_from_permit(scheduler_name, plugin, context);
+            for (&(scheduler_name, plugin), n_released) in users.iter().zip(&mut n_released) {
+                *n_released = bindings.release_from_permit(scheduler_name, plugin, context);
             }
             context.plugin_replaced(&swap.name, swap.factory.version().binary, &ungated);
         }
-        for (scheduler_name, _) in users {
+        for ((scheduler_name, _), n_released) in users.into_iter().zip(n_released) {
             let scheduler_name = context.text(scheduler_name).to_owned();
             let (plugin, version) = (swap.name.clone(), swap.factory.version());
             let result = refusal.clone().map_or(Ok(()), Err);
-            context.act(Action::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result }));
+            let swapped = Supervision::Swapped { scheduler_name, plugin, version, result, n_released };
+            context.act(Action::Supervise(swapped));
         }
         refusal.is_none()
     }

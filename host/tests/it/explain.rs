@@ -312,19 +312,35 @@ async fn plugins_that_are_not_in_service_are_named_with_the_reason() {
     says(&bench.scheduler, "waits", "it is held back by ByPriority, which is not in service for it", refused).await;
 }
 
+/// A scheduler with a plugin that asks for this effect at PreBind.
+async fn asking_at_pre_bind(effect: WantedEffect, plugin_config: &str) -> plugin_life::Bench {
+    let component = asks_for("ByPriority", At::PreBind, &[effect]).expect("a component");
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \
+                  {multiPoint: {enabled: [{name: ByPriority}]}}\n";
+    plugin_life::Bench::start_with(|dir| {
+        fs::write(dir.join("config.yaml"), config).expect("a file");
+        fs::write(dir.join("plugins.yaml"), plugin_config).expect("a file");
+        fs::write(dir.join("plugins/ByPriority.wasm"), component).expect("a file");
+    })
+    .await
+}
+
+/// The pod has a node, and is not bound before the plugin lets it go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_waits_at_pre_bind_is_named_with_what_it_waits_for() {
+    let wait = WantedEffect::Wait(["v1/Pod", "default", "patient"].map(str::to_owned));
+    let granted = format!("{}  grants: {{effects: [wait]}}\n", plugin_life::PLUGIN_CONFIG);
+    let bench = asking_at_pre_bind(wait, &granted).await;
+    bench.create("patient", Behavior::Normal).await;
+    let holder = "Held by: ByPriority at PreBind, for ";
+    says(&bench.scheduler, "patient", holder, ": waits to see v1/Pod default/patient changed: the wait is over").await;
+}
+
 /// The plugin asks for an effect that it is not granted, so the attempt fails although nodes fit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_ends_an_attempt_after_the_choice_of_a_node_is_named() {
     let event = WantedEffect::Event(["Said", "Saying", "whatever"].map(str::to_owned));
-    let component = asks_for("ByPriority", At::PreBind, &[event]).expect("a component");
-    let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \
-                  {multiPoint: {enabled: [{name: ByPriority}]}}\n";
-    let bench = plugin_life::Bench::start_with(|dir| {
-        fs::write(dir.join("config.yaml"), config).expect("a file");
-        fs::write(dir.join("plugins.yaml"), plugin_life::PLUGIN_CONFIG).expect("a file");
-        fs::write(dir.join("plugins/ByPriority.wasm"), component).expect("a file");
-    })
-    .await;
+    let bench = asking_at_pre_bind(event, plugin_life::PLUGIN_CONFIG).await;
     bench.create("late", Behavior::Normal).await;
     let rejected = "but plugin ByPriority rejected the pod at PreBind: plugin \"ByPriority\" asked for event, but is not granted it";
     says(&bench.scheduler, "late", rejected, "Reason: NotBound").await;

@@ -38,6 +38,7 @@ mod log_lines;
 mod metrics;
 mod page;
 mod plugin_life;
+mod plugin_orders;
 mod plugin_settings;
 mod plugin_state;
 mod preemption;

@@ -502,43 +502,6 @@ async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_steers_plugins() {
-    let bench = Bench::start(PLUGIN_CONFIG).await;
-    bench.put(1);
-    bench.serves(&digest(1)).await;
-    bench.put(2);
-    bench.serves(&digest(2)).await;
-
-    let entry = bench.ask(&["rollback", "ByPriority"]).await;
-    assert_eq!((&entry["digest"], &entry["refusedDigest"]), (&json!(digest(1)), &json!(digest(2))));
-    bench.serves(&digest(1)).await;
-    let again = bench.berth(&["rollback", "ByPriority"]).await;
-    assert_eq!(again.status.code(), Some(1));
-    assert!(again.err.contains("cannot be rolled back: there is no earlier binary"), "{}", again.err);
-    bench.ask(&["reload", "ByPriority"]).await;
-    bench.serves(&digest(2)).await;
-
-    assert_eq!(bench.ask(&["disable", "ByPriority"]).await["state"], "disabled");
-    bench.create("trapping", Behavior::Trap).await;
-    bench.cluster.node_of("trapping").await;
-    assert_eq!(bench.ask(&["enable", "ByPriority"]).await["digest"], digest(2));
-
-    let list = bench.berth(&["list"]).await;
-    let line = list.out.lines().find(|line| line.contains("ByPriority")).expect("a line");
-    assert!(line.contains("directory") && line.contains(&digest(2)[..12]), "{line}");
-    let native = list.out.lines().find(|line| line.contains("NodeResourcesFit")).expect("a line");
-    assert!(native.contains("serving") && native.contains("native"), "{native}");
-    let described = bench.berth(&["describe", "ByPriority"]).await;
-    assert!(
-        described.out.contains(&digest(2)) && described.out.contains("Filter, Score, Reserve"),
-        "{}",
-        described.out
-    );
-    let nobody = bench.berth(&["reload", "Nobody"]).await;
-    assert!(nobody.err.contains("unknown plugin \"Nobody\""), "{}", nobody.err);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn log_lines_beyond_the_rate_are_counted() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);

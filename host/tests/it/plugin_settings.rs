@@ -139,6 +139,27 @@ async fn settings_that_make_no_sense_change_nothing() {
     assert!(!listed.err.contains("Perhaps"), "{}", listed.err);
 }
 
+/// Both files may name plugins that come later, so the scheduler starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_means_no_plugin_is_told_in_the_log() {
+    let misspelt = |name: &str| plugin_config("failurePolicy: Fail").replace("ByPriority", name);
+    let mut bench = Bench::start_with(|dir| {
+        let file = dir.join("config.yaml");
+        let config = fs::read_to_string(&file).expect("a file");
+        let arguments = "  pluginConfig: [{name: ByPrioriti, args: {}}]\n";
+        fs::write(&file, config + arguments).expect("a file");
+        fs::write(dir.join("plugins.yaml"), misspelt("ByPriorty")).expect("a file");
+    })
+    .await;
+    let text = bench.scheduler.process.text();
+    for told in ["profiles[0].pluginConfig[0].name: unknown plugin", "plugins[ByPriorty].name: unknown plugin"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    bench.configure(&misspelt("ByPriory"));
+    let line = bench.scheduler.process.line("plugins[ByPriory].name: unknown plugin").await;
+    assert!(line.contains("did you mean"), "{line}");
+}
+
 /// Changes the file as the kubelet changes a mounted ConfigMap: the file is a link into a directory that is itself a
 /// link.
 fn publish(dir: &Path, version: &str, text: &str) {

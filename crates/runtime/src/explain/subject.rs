@@ -6,7 +6,7 @@ use berth_explain::{Holder, PodName, Retry, State, Subject, WaitsFor};
 use berth_framework::{ClusterEvent, PluginIdx, Profile, Status, run::Refusal};
 use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
-use berth_scheduler::{BindingStage, ClusterView, HeldAtPermit, PodPlace, PodView};
+use berth_scheduler::{BindingStage, ClusterView, PodHolder, PodPlace, PodView};
 
 /// The pod and its state.
 pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
@@ -41,8 +41,8 @@ fn state(view: &ClusterView, pod: PodView<'_>) -> State {
         PodPlace::Assumed { node } => State::Binding { node: text(*node), waits_for: WaitsFor::Watch },
         PodPlace::Binding(binding) => {
             let waits_for = match binding.stage {
-                BindingStage::Permit { .. } => WaitsFor::Permit,
-                BindingStage::PreBind => WaitsFor::PreBind,
+                BindingStage::Permit(_) => WaitsFor::Permit,
+                BindingStage::PreBind(_) => WaitsFor::PreBind,
                 BindingStage::Bind => WaitsFor::Bind,
                 BindingStage::Shutdown => WaitsFor::Shutdown,
             };
@@ -99,20 +99,23 @@ fn holders(view: &ClusterView, pod: PodView<'_>) -> Vec<Holder> {
             gate.chain(after_faults).collect()
         }
         PodPlace::Binding(binding) => match &binding.stage {
-            BindingStage::Permit { since, plugins } => {
-                let holder = |held: &HeldAtPermit| Holder {
-                    point: Some("Permit".to_owned()),
-                    plugin: held.plugin.to_string(),
-                    since_milliseconds: now.since(*since),
-                    ends_in_milliseconds: Some(held.until.since(now)),
-                    message: held.message.clone(),
-                    would_let_go: false,
-                };
-                plugins.iter().map(holder).collect()
-            }
-            BindingStage::PreBind | BindingStage::Bind | BindingStage::Shutdown => Vec::new(),
+            BindingStage::Permit(plugins) => plugins.iter().map(|held| after_reserve("Permit", held, now)).collect(),
+            BindingStage::PreBind(plugins) => plugins.iter().map(|held| after_reserve("PreBind", held, now)).collect(),
+            BindingStage::Bind | BindingStage::Shutdown => Vec::new(),
         },
         PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => Vec::new(),
+    }
+}
+
+/// A plugin that holds a pod which has a node.
+fn after_reserve(point: &str, held: &PodHolder, now: Time) -> Holder {
+    Holder {
+        point: Some(point.to_owned()),
+        plugin: held.plugin.to_string(),
+        since_milliseconds: now.since(held.since),
+        ends_in_milliseconds: Some(held.until.since(now)),
+        message: held.message.clone(),
+        would_let_go: false,
     }
 }
 

@@ -106,6 +106,7 @@ fn key(field: &'static str) -> Option<&'static str> {
     match field {
         "namespace" => None,
         "entityType" => Some("type"),
+        "nodeObject" => Some("node"),
         "rejectedBy" => Some("unschedulable plugins"),
         name => Some(name),
     }

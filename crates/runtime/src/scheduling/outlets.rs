@@ -126,7 +126,7 @@ mod tests {
     fn swapped(plugin: &str) -> Action {
         let (scheduler_name, version) = ("main".to_owned(), PluginVersion::default());
         let plugin = plugin.to_owned();
-        Action::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result: Ok(()) })
+        Action::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result: Ok(()), n_released: 0 })
     }
 
     fn swapped_plugin(message: Option<Message>) -> String {

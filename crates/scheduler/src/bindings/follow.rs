@@ -5,31 +5,33 @@ use std::sync::Arc;
 use berth_model::{PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
-use super::{Bindings, binding::Stage, permit::PermitHolder};
+use super::{
+    Bindings,
+    binding::{Binding, Stage},
+    told_waits::words,
+};
+use crate::context::Context;
 
 /// The step that a pod between Reserve and PostBind waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindingStage {
-    /// The pod waits for Permit plugins.
-    Permit {
-        /// The time at which the pod began to wait.
-        since: Time,
-        /// The plugins that hold the pod.
-        plugins: Vec<HeldAtPermit>,
-    },
-    /// The pod waits for PreBind plugins.
-    PreBind,
+    /// The pod waits for these Permit plugins.
+    Permit(Vec<PodHolder>),
+    /// The pod waits for PreBind plugins. Those that asked for a wait for objects are listed.
+    PreBind(Vec<PodHolder>),
     /// The pod waits until a Bind plugin, the API server or an extender has bound it.
     Bind,
     /// The pod waits for the end of the process.
     Shutdown,
 }
 
-/// A plugin that holds a pod at Permit.
+/// A plugin that holds a pod at Permit or PreBind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldAtPermit {
+pub struct PodHolder {
     /// The name of the plugin.
     pub plugin: Arc<str>,
+    /// The time at which the plugin began to hold the pod.
+    pub since: Time,
     /// The time at which the pod is rejected in the plugin's name.
     pub until: Time,
     /// What the plugin waits for according to its newest answer, in words; `None` if it has not said anything.
@@ -47,12 +49,6 @@ pub struct PodBinding {
     pub stage: BindingStage,
 }
 
-impl HeldAtPermit {
-    fn of(holder: &PermitHolder<'_>) -> Self {
-        Self { plugin: Arc::clone(holder.plugin), until: holder.until, message: holder.message() }
-    }
-}
-
 impl Bindings {
     /// Starts to note which pods take steps, or with `false` stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
@@ -65,17 +61,37 @@ impl Bindings {
     }
 
     /// The pod, if it is between Reserve and PostBind.
-    pub(crate) fn followed(&self, uid: &str) -> Option<PodBinding> {
+    pub(crate) fn followed(&self, uid: &str, context: &Context) -> Option<PodBinding> {
         let binding = self.waiting.get(uid)?;
-        let stage = match &binding.stage {
-            Stage::Permit(waits) => BindingStage::Permit {
-                since: waits.since(),
-                plugins: waits.holders().map(|holder| HeldAtPermit::of(&holder)).collect(),
-            },
-            Stage::PreBind(_) => BindingStage::PreBind,
+        let stage = binding.followed_stage(context);
+        Some(PodBinding { record: binding.record.clone(), node: binding.node, stage })
+    }
+}
+
+impl Binding {
+    fn followed_stage(&self, context: &Context) -> BindingStage {
+        match &self.stage {
+            Stage::Permit(waits) => {
+                let since = waits.since();
+                let holders = waits.holders().map(|holder| PodHolder {
+                    plugin: Arc::clone(holder.plugin),
+                    since,
+                    until: holder.until,
+                    message: words(holder.objects, holder.refused),
+                });
+                BindingStage::Permit(holders.collect())
+            }
+            Stage::PreBind(group) => {
+                let holders = group.waiting().map(|(plugin, wait)| PodHolder {
+                    plugin: context.plugin_name(self.pod().scheduler_name, plugin),
+                    since: wait.began,
+                    until: wait.deadline,
+                    message: words(Some(wait), None),
+                });
+                BindingStage::PreBind(holders.collect())
+            }
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } => BindingStage::Bind,
             Stage::Shutdown => BindingStage::Shutdown,
-        };
-        Some(PodBinding { record: binding.record.clone(), node: binding.node, stage })
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct ObjectWait {
     /// they change.
     pub(crate) unnamed: Vec<ObjectKey>,
     /// The time at which the plugin first waited, even if it was asked in between.
-    began: Time,
+    pub(crate) began: Time,
     pub(crate) deadline: Time,
     pub(crate) timeout_message: String,
     /// Whether one of the objects changed while the plugin's other effects were being carried out.

@@ -79,20 +79,19 @@ impl Binding {
     }
 }
 
-impl PermitHolder<'_> {
-    /// What the plugin waits for, in words; `None` if it has not said anything.
-    pub(super) fn message(&self) -> Option<String> {
-        let objects = self.objects.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
-        let why = self.objects.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());
-        let notes = [self.objects.and_then(unwatched), self.refused.map(str::to_owned)];
-        let what = [objects, why].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        let notes = notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
-        match (what.is_empty(), notes.is_empty()) {
-            (true, true) => None,
-            (true, false) => Some(notes),
-            (false, true) => Some(what),
-            (false, false) => Some(format!("{what} ({notes})")),
-        }
+/// What a plugin that holds the pod waits for, in words, with the refusal of one of its effects; `None` if it has not
+/// said anything.
+pub(super) fn words(wait: Option<&ObjectWait>, refused: Option<&str>) -> Option<String> {
+    let objects = wait.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
+    let why = wait.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());
+    let notes = [wait.and_then(unwatched), refused.map(str::to_owned)];
+    let what = [objects, why].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    let notes = notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    match (what.is_empty(), notes.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(notes),
+        (false, true) => Some(what),
+        (false, false) => Some(format!("{what} ({notes})")),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     follow::catch_up,
     kit::{Bench, Shared, assigned, binds, events, node, pod, pod_maker, tally},
 };
-use crate::{BindingStage, ClusterView, Event, HeldAtPermit, PodPlace};
+use crate::{BindingStage, ClusterView, Event, PodHolder, PodPlace};
 
 fn object(kind: &str, namespace: &str, name: &str) -> ObjectRef {
     ObjectRef { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
@@ -115,11 +115,13 @@ const NOT_ASKED: &str = "is not asked again when v1/Pod default/holder changes, 
                          name v1/Pod: add v1/Pod to `objects`, and grant `reads: [v1/Pod]`";
 
 /// What `berth explain` shows of the plugin that holds pod `a`.
-fn explained(view: &mut ClusterView, bench: &mut Bench) -> HeldAtPermit {
+fn explained(view: &mut ClusterView, bench: &mut Bench) -> PodHolder {
     catch_up(view, bench);
     let pod = view.find_pod("default", "a").expect("it is known");
     let PodPlace::Binding(binding) = pod.place() else { panic!("{:?}", pod.place()) };
-    let BindingStage::Permit { plugins, .. } = &binding.stage else { panic!("{:?}", binding.stage) };
+    let (BindingStage::Permit(plugins) | BindingStage::PreBind(plugins)) = &binding.stage else {
+        panic!("{:?}", binding.stage)
+    };
     plugins[0].clone()
 }
 
@@ -134,7 +136,7 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
     let logged = format!("{:?}", bench.settle());
     assert!(logged.contains(&format!("plugin Fake {NOT_ASKED}")), "{logged}");
     let words = format!("waits to see v1/Service default/web changed: nobody is ready (the plugin {NOT_ASKED})");
-    let held = HeldAtPermit { plugin: "Fake".into(), until, message: Some(words) };
+    let held = PodHolder { plugin: "Fake".into(), since: bench.now, until, message: Some(words) };
     assert_eq!(explained(&mut view, &mut bench), held);
     bench.advance(1_000);
     let note = format!(
@@ -177,12 +179,18 @@ fn pre_bind_is_told_likewise() {
     bench.apply(pod("a", 1));
     let logged = format!("{:?}", bench.settle());
     assert!(logged.contains(&format!("plugin Fake {NOT_ASKED}")), "{logged}");
-    let until = (bench.now + 10_000).to_rfc3339();
+    let (since, until) = (bench.now, bench.now + 10_000);
     bench.advance(1_000);
     let note = format!(
-        "waits before it can be bound to node n0: plugin \"Fake\" until {until}: it is late (the plugin {NOT_ASKED})"
+        "waits before it can be bound to node n0: plugin \"Fake\" until {}: it is late (the plugin {NOT_ASKED})",
+        until.to_rfc3339()
     );
     assert_eq!(events(&bench.settle()), [("WaitingOnPreBind".to_owned(), note)]);
+    let message = Some(format!("it is late (the plugin {NOT_ASKED})"));
+    assert_eq!(
+        explained(&mut ClusterView::default(), &mut bench),
+        PodHolder { plugin: "Fake".into(), since, until, message }
+    );
     bench.script(|script| script.pre_bind = Vec::new());
     bench.event(object_applied("Pod", "holder"));
     assert!(binds(&bench.settle()).is_empty());

@@ -8,7 +8,7 @@ use berth_queue::SubQueue;
 use berth_framework::DeltaSource as _;
 
 use super::kit::{Bench, assigned, node, pod, pod_maker};
-use crate::{BindingStage, ClusterView, CopyKind, Event, HeldAtPermit, PodPlace, Scheduler};
+use crate::{BindingStage, ClusterView, CopyKind, Event, PodHolder, PodPlace, Scheduler};
 
 /// Applies the changes until none are left.
 pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
@@ -132,9 +132,8 @@ fn a_pod_at_permit_names_the_plugin_that_holds_it() {
     let pod = view.find_pod("default", "held").expect("it is known");
     let PodPlace::Binding(binding) = pod.place() else { panic!("{:?}", pod.place()) };
     let until = bench.now + 5_000;
-    let held = HeldAtPermit { plugin: "Fake".into(), until, message: None };
-    let expected = BindingStage::Permit { since: bench.now, plugins: vec![held] };
-    assert_eq!(binding.stage, expected);
+    let held = PodHolder { plugin: "Fake".into(), since: bench.now, until, message: None };
+    assert_eq!(binding.stage, BindingStage::Permit(vec![held]));
     assert_eq!(view.as_of(), bench.now);
 }
 

@@ -169,7 +169,8 @@ fn a_binary_that_holds_no_pods_lets_it_go() {
     let actions = bench.settle();
     assert_eq!(binds(&actions).len(), 1);
     let said = "plugin Fake no longer holds pods at Permit: 1 pod goes on without its answer";
-    assert!(format!("{actions:?}").contains(said), "{actions:?}");
+    let actions = format!("{actions:?}");
+    assert!(actions.contains(said) && actions.contains("n_released: 1"), "{actions}");
 }
 
 #[test]
@@ -182,6 +183,7 @@ fn it_is_rejected_when_the_plugin_goes_out_of_service() {
     replace_plugin(&mut bench);
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "node n0 was chosen, but plugin \"Fake\" is withdrawn");
+    assert!(format!("{actions:?}").contains("n_released: 0"), "no pod goes on");
     assert_eq!(bench.scheduler.metrics().waiting_pods, 0);
 }
 

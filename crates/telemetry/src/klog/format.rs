@@ -59,13 +59,11 @@ impl Line {
 
     /// Shows the objects and the sets that other fields name as klog shows them.
     fn name_objects(&mut self) {
-        let is_about_node = self.message.ends_with(" event for node");
         for (name, value) in &mut self.fields {
             let shown = match (*name, value.as_str()) {
                 ("entity" | "preemptor" | "victim", Some(text)) => {
                     text.split_once('/').map(|(namespace, name)| json!({ "name": name, "namespace": namespace }))
                 }
-                ("node", Some(text)) if is_about_node => Some(json!({ "name": text })),
                 (REJECTORS, Some(text)) => {
                     let names = text.split(',').filter(|name| !name.is_empty());
                     Some(Value::Object(names.map(|name| (name.to_owned(), json!({}))).collect()))
@@ -83,6 +81,8 @@ impl Line {
             "message" => self.message = value.as_str().map_or_else(|| value.to_string(), str::to_owned),
             "error" => self.fields.push(("err", value)),
             "entityType" => self.fields.push(("type", value)),
+            // kube-scheduler gives some lines a node's name, and others the node itself.
+            "nodeObject" => self.fields.push(("node", json!({ "name": value }))),
             "rejectedBy" => self.fields.push((REJECTORS, value)),
             name => self.fields.push((name, value)),
         }
@@ -272,7 +272,7 @@ mod tests {
         let lines = lines(|| {
             debug!(target: V3, pod = "a", namespace = "x", hint = 0, rejectedBy = "A,B", "Pod moved");
             debug!(target: V5, entityType = "pod", entity = %"x/a", event = "NodeAdd", "Entity moved");
-            debug!(target: V3, node = "n1", "Add event for node");
+            debug!(target: V3, nodeObject = "n1", "Add event for node");
         });
         let text = |line: &String| line.split_once("] ").map(|(_, text)| text.trim_end().to_owned());
         let json = |line: &String| serde_json::from_str::<Value>(line).expect("JSON");

@@ -60,6 +60,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn reads_of_nodes_and_pods_that_the_manifest_does_not_declare_are_told_once() {
+        let keys = vec!["zone".to_owned()];
+        let needs = Needs {
+            columns: [Column::Labels, Column::Annotations].into_iter().collect(),
+            label_keys: keys.clone(),
+            annotation_keys: keys,
+            ..Needs::default()
+        };
+        for _ in 0..2 {
+            expect_column(&needs, Column::Labels, "NodeView::labels");
+            expect_column(&needs, Column::PodCount, "NodeView::pod_count");
+            expect_field(needs.pod_json, "pod_json", "PodView::json");
+            for key in ["zone", "rack"] {
+                expect_label(&needs, key);
+                expect_annotation(&needs, key);
+            }
+            expect_label(&Needs::default(), "zone");
+        }
+        let told = [
+            "Column::Labels (NodeView::label)",
+            "Column::PodCount (NodeView::pod_count)",
+            "annotation rack",
+            "label rack",
+            "pod_json (PodView::json)",
+        ];
+        assert!(TOLD.take().into_iter().eq(told));
+    }
+
+    #[test]
     fn a_kind_that_the_manifest_does_not_name_is_told_once() {
         let secrets = ObjectKind { api_version: "v1".to_owned(), kind: "Secret".to_owned() };
         let needs = Needs { objects: vec![secrets], ..Needs::default() };

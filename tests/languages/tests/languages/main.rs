@@ -112,6 +112,21 @@ mod methods_without_a_line {
         assert_eq!(super::compared("go", "plugin.go", &format!("{source}{follows}"), world), (true, String::new()));
     }
 
+    /// The SDK for Go cannot see at run time that a field is read.
+    #[test]
+    fn go_with_columns_and_json() {
+        let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/filter@0.2.0;\n";
+        let source = "package p\n\nfunc (*p) Describe() berth.Manifest { return berth.Manifest{Name: \"P\"} }\n\
+                      func (*p) Filter(pod *berth.Pod, node *berth.Node) { _, _ = node.PodCount, pod.JSON }\n";
+        let warnings = "warning: plugin.go:4: reads .PodCount, which is always empty: the manifest lacks berth.PodCount \
+                        among its Columns\n\
+                        warning: plugin.go:4: reads pod.JSON, which is always empty: the manifest lacks the member PodJSON\n";
+        assert_eq!(super::compared("go", "plugin.go", source, world), (true, warnings.to_owned()));
+        let declared = "Name: \"P\", Columns: []berth.Column{berth.PodCount}, PodJSON: true}";
+        let source = source.replace("Name: \"P\"}", declared);
+        assert_eq!(super::compared("go", "plugin.go", &source, world), (true, String::new()));
+    }
+
     #[test]
     fn c() {
         let source = "    .name = \"P\",\n    .filter = filter,\n    .pre_filter = pre_filter,\n";

@@ -226,14 +226,16 @@ fn a_call_that_needs_a_clock_or_files_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_label_that_is_read_and_not_declared_is_told_once() {
+fn reads_that_are_not_declared_are_told_once() {
     run(C, |language| {
-        let body = "return berth_node_label(node, \"topology.kubernetes.io/zone\") && pod ? berth_pass() : berth_reject(\"no\");";
+        let body = "return berth_pod_json(pod) || berth_node_annotation(node, \"load\") || \
+                    berth_node_label(node, \"topology.kubernetes.io/zone\") ? berth_pass() : berth_reject(\"no\");";
         let source = c_source(body).replace("    .label_keys = labels,\n", "");
         let mut asked = Asked::new(language, "plugin.c", &source, &["filter"], &[])?;
         asked.harness.ask(&Pod::default()).map_err(failed)?;
         let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
-        ensure!(reads == ["label topology.kubernetes.io/zone"], "{reads:?}");
+        let undeclared = ["annotation load", "label topology.kubernetes.io/zone", "pod_json (berth_pod_json)"];
+        ensure!(reads == undeclared, "{reads:?}");
         Ok(())
     });
 }
