@@ -283,7 +283,7 @@ impl Explainer {
         match self.profile(subject.scheduler_name.clone()).await? {
             Ok(profile) => {
                 let about = move |copied: &mut Copied| {
-                    let Copied { view, plugins } = copied;
+                    let Copied { view, plugins, .. } = copied;
                     plugins.ask(profile, |profile, cycle| {
                         PluginsSay::about(view, Asked { profile, cycle, node: node.as_deref() }, &uid)
                     })

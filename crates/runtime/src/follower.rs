@@ -80,6 +80,8 @@ pub(crate) trait Following {
 pub(crate) struct Copied {
     pub view: ClusterView,
     pub plugins: KeptPlugins,
+    /// Whether the copy has been complete since it began. It then lacks at most the newest changes.
+    is_filled: bool,
 }
 
 impl Following for Copied {
@@ -89,8 +91,10 @@ impl Following for Copied {
         if batch.is_first {
             // The view begins again with another table.
             self.plugins.clear();
+            self.is_filled = false;
         }
         self.view.apply(batch);
+        self.is_filled |= self.view.is_complete();
     }
 
     fn is_complete(&self) -> bool {
@@ -270,14 +274,16 @@ impl ExplainerThread {
         }
     }
 
-    /// Has the follower fill the copy if it is not complete. Returns whether the follower did so.
+    /// Has the follower fill the copy if it is new. Returns whether the follower did so.
     fn has_it_filled(&self) -> bool {
-        if self.shared.is_complete() {
+        if self.shared.is_filled() {
             return false;
         }
         let (filled, wait) = channel::sync_channel(1);
-        // The explainer may have stopped waiting.
-        let read = Box::new(move |_: &mut Copied| drop(filled.try_send(())));
+        let read = Box::new(move |_: &mut Copied| {
+            // The explainer may have stopped waiting.
+            let _ = filled.try_send(());
+        });
         self.reads.try_send(read).is_ok() && wait.recv_timeout(READ_TIMEOUT).is_ok()
     }
 }
@@ -291,8 +297,8 @@ impl SharedCopy {
         self.lock().is_some()
     }
 
-    fn is_complete(&self) -> bool {
-        self.lock().as_ref().is_some_and(|kept| kept.copied.is_complete())
+    fn is_filled(&self) -> bool {
+        self.lock().as_ref().is_some_and(|kept| kept.copied.is_filled)
     }
 
     /// Lets `read` read the copy, which is made if there is none.
@@ -383,8 +389,6 @@ pub(crate) fn catch_up<C: Following>(
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use berth_scheduler::{Event, Settings};
     use serde_json::json;
 

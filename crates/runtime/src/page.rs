@@ -51,7 +51,7 @@ impl Source for Explainer {
         let profile =
             profile.map_err(|reason| SourceError::Unavailable(format!("plugins were not asked: {reason}")))?;
         let about = move |copied: &mut Copied| {
-            let Copied { view, plugins } = copied;
+            let Copied { view, plugins, .. } = copied;
             plugins.ask(profile, |profile, cycle| refusals_now(view, profile, cycle, &uid))
         };
         let asked = self.follower.ask_further(about).await.ok_or(ExplainError::Slow)?;
