@@ -1,6 +1,8 @@
 //! The last decisions.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, hash::BuildHasher as _};
+
+use rustc_hash::FxBuildHasher;
 
 use crate::record::{DecisionRecord, NotBound};
 
@@ -8,6 +10,9 @@ use crate::record::{DecisionRecord, NotBound};
 #[derive(Debug, Default)]
 pub struct DecisionRing {
     records: VecDeque<DecisionRecord>,
+    /// The hash of each record's uid, in the order of the records. The scheduling thread waits while a decision is
+    /// looked up, and the uids themselves are all over the memory.
+    hashes: VecDeque<u64>,
     bytes: usize,
     max_bytes: usize,
 }
@@ -28,6 +33,7 @@ impl DecisionRing {
     /// Keeps a decision. It replaces the oldest ones if there is no room.
     pub fn push(&mut self, record: DecisionRecord) {
         self.bytes += record.bytes();
+        self.hashes.push_back(hash(&record.uid));
         self.records.push_back(record);
         self.shrink();
     }
@@ -45,7 +51,9 @@ impl DecisionRing {
     /// The last decision about the pod.
     #[must_use]
     pub fn last_about(&self, uid: &str) -> Option<&DecisionRecord> {
-        self.records.iter().rev().find(|record| *record.uid == *uid)
+        let wanted = hash(uid);
+        let mut hashed = self.hashes.iter().zip(&self.records).rev();
+        hashed.find(|(hash, record)| **hash == wanted && *record.uid == *uid).map(|(_, record)| record)
     }
 
     /// The approximate size of the decisions in bytes.
@@ -70,9 +78,14 @@ impl DecisionRing {
         while self.bytes > self.max_bytes
             && let Some(oldest) = self.records.pop_front()
         {
+            self.hashes.pop_front();
             self.bytes -= oldest.bytes();
         }
     }
+}
+
+fn hash(uid: &str) -> u64 {
+    FxBuildHasher.hash_one(uid)
 }
 
 #[cfg(test)]
@@ -106,7 +119,7 @@ mod tests {
             ring.push(record(number));
             assert!(ring.bytes() <= bound);
         }
-        assert_eq!(ring.len(), 10);
+        assert_eq!((ring.len(), ring.hashes.len()), (10, 10));
         assert!(ring.last_about("uid-989").is_none(), "the oldest give way");
         assert_eq!(ring.last_about("uid-990").map(|record| record.at), Some(Time(990)));
         let reason = |length| NotBound { point: None, plugin: None, message: "x".repeat(length) };
@@ -115,6 +128,8 @@ mod tests {
         ring.not_bound("uid-999", 1, reason(150));
         assert_eq!(ring.last_about("uid-999").map(|record| &record.not_bound), Some(&Some(reason(150))));
         assert!(ring.bytes() <= bound && ring.len() == 9, "{} bytes", ring.bytes());
+        ring.push(DecisionRecord { attempt: 2, ..record(995) });
+        assert_eq!(ring.last_about("uid-995").map(|record| record.attempt), Some(2), "the newest of a pod");
         ring.set_max_bytes(0);
         assert!(ring.is_empty() && ring.bytes() == 0);
     }
