@@ -3,6 +3,9 @@
 //! While there are readers, the thread asks the scheduling thread for its changes ([`Scheduler::changes`]), one batch
 //! per turn. A new copy arrives in portions of the same size, so that readers never stop a cycle. If there was no
 //! reader for a while, the copy is dropped, and the scheduling thread no longer records changes.
+//!
+//! The work follows what is read. While readers read only pods, no pod is put on its node. For a few numbers there is no
+//! copy at all ([`Scheduler::totals`]).
 
 use std::{
     io,
@@ -11,7 +14,7 @@ use std::{
 };
 
 use berth_model::Time;
-use berth_scheduler::{ChangeBatch, ClusterView, CopyKind, Scheduler};
+use berth_scheduler::{ChangeBatch, ClusterView, CopyKind, PodList, Scheduler, Totals};
 use berth_serving::ReadModel;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -27,11 +30,12 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for which the copy is updated before it is read in its current state.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// The time between two updates of the copy while no reader waits. Only few changes then wait on the scheduling thread,
-/// and a pod that changed several times is sent only once.
-const EVERY: Duration = Duration::from_millis(200);
+/// The time between two updates of the copy while no reader waits. Only a few batches of changes then wait on the
+/// scheduling thread, and a pod that changed several times is sent only once.
+const EVERY: Duration = Duration::from_millis(500);
 
-/// The copy is dropped if there was no reader for this long.
+/// The copy is dropped if there was no reader for this long. Pods are taken off their nodes if there was no reader of
+/// nodes for this long.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// A request to the scheduling thread.
@@ -41,6 +45,8 @@ pub(crate) enum FollowRequest {
     Changes(CopyKind, SyncSender<ChangeBatch>),
     /// Stops recording changes for this copy.
     End(CopyKind),
+    /// Sends the state in a few numbers.
+    Totals(oneshot::Sender<Totals>),
 }
 
 /// A copy that changes bring up to date.
@@ -70,15 +76,26 @@ impl FollowRequest {
             // The channel has room for this one answer, unless the follower has ended.
             Self::Changes(copy, answer) => drop(answer.try_send(scheduler.changes_for(copy, now))),
             Self::End(copy) => scheduler.end_following_of(copy),
+            Self::Totals(answer) => {
+                // The reader may have stopped waiting.
+                let _ = answer.send(scheduler.totals(now));
+            }
         }
     }
 }
 
-type Read = Box<dyn FnOnce(&mut ClusterView) + Send>;
+/// A reader, by what it reads.
+enum Read {
+    Pods(Box<dyn FnOnce(PodList<'_>) + Send>),
+    Nodes(Box<dyn FnOnce(&mut ClusterView) + Send>),
+}
 
 /// Provides the copy. Cheap to clone. The thread ends with the last clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Follower(SyncSender<Read>);
+pub(crate) struct Follower {
+    reads: SyncSender<Read>,
+    requests: mpsc::Sender<FollowRequest>,
+}
 
 /// The data of the thread.
 struct FollowerThread {
@@ -96,6 +113,8 @@ enum Copy {
         /// An answer that had not arrived at the last check.
         awaited: Option<Receiver<ChangeBatch>>,
         read_at: Instant,
+        /// The time of the last reader of nodes, or of the first reader.
+        nodes_read_at: Instant,
     },
 }
 
@@ -106,9 +125,9 @@ impl Follower {
     /// The system cannot start more threads.
     pub(crate) fn start(requests: mpsc::Sender<FollowRequest>) -> io::Result<Self> {
         let (read, reads) = channel::sync_channel(MAX_WAITING);
-        let following = FollowerThread { reads, requests, copy: Copy::None };
+        let following = FollowerThread { reads, requests: requests.clone(), copy: Copy::None };
         berth_threads::spawn_background("follower", move || following.run())?;
-        Ok(Self(read))
+        Ok(Self { reads: read, requests })
     }
 }
 
@@ -119,14 +138,26 @@ impl Follower {
         ask: impl FnOnce(&mut ClusterView) -> R + Send + 'static,
     ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
-        let asking = Box::new(move |view: &mut ClusterView| {
-            // The reader may have stopped waiting.
-            if !answer.is_closed() {
-                drop(answer.send(ask(view)));
-            }
-        });
-        self.0.try_send(asking).ok()?;
+        let asking = move |view: &mut ClusterView| answer_with(answer, || ask(view));
+        self.reads.try_send(Read::Nodes(Box::new(asking))).ok()?;
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
+
+    /// The scheduler's state in a few numbers, as it is now. `None` if there is no answer in time.
+    pub(crate) async fn totals(&self) -> Option<Totals> {
+        let (answer, answered) = oneshot::channel();
+        let asking = async {
+            self.requests.send(FollowRequest::Totals(answer)).await.ok()?;
+            answered.await.ok()
+        };
+        timeout(READ_TIMEOUT, asking).await.ok()?
+    }
+}
+
+/// Sends the result of a reader, unless the reader has stopped waiting.
+fn answer_with<R>(answer: oneshot::Sender<R>, read: impl FnOnce() -> R) {
+    if !answer.is_closed() {
+        drop(answer.send(read()));
     }
 }
 
@@ -134,19 +165,29 @@ impl ReadModel for Follower {
     async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
         self.ask(move |view| read(view)).await
     }
+
+    async fn read_pods<R: Send + 'static>(&self, read: impl FnOnce(PodList<'_>) -> R + Send + 'static) -> Option<R> {
+        let (answer, answered) = oneshot::channel();
+        let reading = move |pods: PodList<'_>| answer_with(answer, || read(pods));
+        self.reads.try_send(Read::Pods(Box::new(reading))).ok()?;
+        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
 }
 
 impl FollowerThread {
     fn run(mut self) {
         while let Some(read) = self.next_reader() {
-            read(self.up_to_date());
+            match read {
+                Read::Pods(read) => read(self.up_to_date_pods()),
+                Read::Nodes(read) => read(self.up_to_date()),
+            }
         }
     }
 
     /// Waits for a reader, and keeps the copy up to date while it waits. `None` means that no more readers will come.
     fn next_reader(&mut self) -> Option<Read> {
         loop {
-            let Copy::Kept { view, awaited, read_at } = &mut self.copy else { return self.reads.recv().ok() };
+            let Copy::Kept { view, awaited, read_at, .. } = &mut self.copy else { return self.reads.recv().ok() };
             match self.reads.recv_timeout(EVERY) {
                 Ok(read) => return Some(read),
                 Err(RecvTimeoutError::Disconnected) => return None,
@@ -162,14 +203,41 @@ impl FollowerThread {
         }
     }
 
-    fn up_to_date(&mut self) -> &mut ClusterView {
-        if let Copy::None = self.copy {
-            self.copy = Copy::Kept { view: ClusterView::default(), awaited: None, read_at: Instant::now() };
+    /// The pods as the scheduler knows them now.
+    fn up_to_date_pods(&mut self) -> PodList<'_> {
+        let (view, nodes_read_at) = self.brought_up_to_date();
+        if nodes_read_at.elapsed() >= KEPT_FOR {
+            view.take_pods_off_nodes();
         }
-        let Copy::Kept { view, awaited, read_at } = &mut self.copy else { unreachable!("it was made just now") };
-        *read_at = Instant::now();
-        catch_up(view, awaited, &self.requests, CATCH_UP);
+        view.pod_list()
+    }
+
+    /// The copy as the scheduler is now.
+    fn up_to_date(&mut self) -> &mut ClusterView {
+        let (view, nodes_read_at) = self.brought_up_to_date();
+        *nodes_read_at = Instant::now();
+        view.put_pods_on_nodes();
         view
+    }
+
+    /// The copy after an update, and the time of the last reader of nodes.
+    fn brought_up_to_date(&mut self) -> (&mut ClusterView, &mut Instant) {
+        if let Copy::None = self.copy {
+            let now = Instant::now();
+            let view = ClusterView::of_pods_only();
+            self.copy = Copy::Kept { view, awaited: None, read_at: now, nodes_read_at: now };
+        }
+        let Copy::Kept { view, awaited, read_at, nodes_read_at } = &mut self.copy else {
+            unreachable!("it was made just now")
+        };
+        *read_at = Instant::now();
+        // A batch that was awaited may have been made before the reader came.
+        let n_updates = 1 + usize::from(awaited.is_some());
+        let until = Instant::now() + CATCH_UP;
+        for _ in 0..n_updates {
+            catch_up(view, awaited, &self.requests, until.saturating_duration_since(Instant::now()));
+        }
+        (view, nodes_read_at)
     }
 }
 
@@ -227,21 +295,25 @@ mod tests {
     }
 
     async fn names(follower: &Follower) -> Option<Vec<String>> {
-        let names = |view: &ClusterView| {
-            let mut names: Vec<String> = view.pods().map(|pod| pod.name().to_owned()).collect();
-            names.sort();
-            names
-        };
-        follower.read(names).await
+        follower.read_pods(names_in).await
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
-        let (sender, mut requests) = mpsc::channel(1);
-        let follower = Follower::start(sender).expect("a thread");
-        let (events, incoming) = channel::channel::<Event>();
-        // A scheduling thread that handles earlier events before each request.
-        let scheduling = thread::spawn(move || {
+    fn names_in(pods: PodList<'_>) -> Vec<String> {
+        let mut names: Vec<String> = pods.pods().map(|pod| pod.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn n_on_nodes(view: &ClusterView) -> usize {
+        view.cache().sizes().pods
+    }
+
+    /// A scheduling thread that handles earlier events before each request. Returns the number of copies that ended.
+    fn scheduling_thread(
+        mut requests: mpsc::Receiver<FollowRequest>,
+        incoming: Receiver<Event>,
+    ) -> thread::JoinHandle<usize> {
+        thread::spawn(move || {
             let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
             let mut n_ended = 0;
             while let Some(request) = requests.blocking_recv() {
@@ -250,11 +322,25 @@ mod tests {
                 request.answer(&mut scheduler, Time(1));
             }
             n_ended
-        });
+        })
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
+        let (sender, requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("a thread");
+        let (events, incoming) = channel::channel::<Event>();
+        let scheduling = scheduling_thread(requests, incoming);
+        let expected = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         events.send(pod("a")).expect("the thread lives");
-        assert_eq!(names(&follower).await, Some(vec!["a".to_owned()]));
+        assert_eq!(names(&follower).await, expected(&["a"]));
         events.send(pod("b")).expect("the thread lives");
-        assert_eq!(names(&follower).await, Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(names(&follower).await, expected(&["a", "b"]));
+        events.send(pod("c")).expect("the thread lives");
+        assert_eq!(follower.read(n_on_nodes).await, Some(3), "a reader of nodes sees the pods on them");
+        events.send(pod("d")).expect("the thread lives");
+        assert_eq!(names(&follower).await, expected(&["a", "b", "c", "d"]));
+        assert_eq!(follower.read(n_on_nodes).await, Some(4));
         drop(follower);
         assert_eq!(scheduling.join().expect("no panic"), 0, "with the last reader the follower ends");
     }
@@ -266,5 +352,69 @@ mod tests {
         drop(requests);
         assert_eq!(names(&follower).await, Some(Vec::new()), "an empty copy, which says that it is not whole");
         assert_eq!(follower.read(ClusterView::is_complete).await, Some(false));
+        assert_eq!(follower.totals().await, None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn totals_need_no_copy() {
+        let (sender, mut requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("a thread");
+        let scheduling = thread::spawn(move || {
+            let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+            let mut n_changes = 0;
+            while let Some(request) = requests.blocking_recv() {
+                n_changes += usize::from(matches!(request, FollowRequest::Changes(..)));
+                request.answer(&mut scheduler, Time(7));
+            }
+            n_changes
+        });
+        assert_eq!(follower.totals().await, Some(Totals { as_of: Time(7), ..Totals::default() }));
+        drop(follower);
+        assert_eq!(scheduling.join().expect("no panic"), 0);
+    }
+
+    /// The scheduling thread made a batch before the reader came, and it arrives only now.
+    #[test]
+    fn a_late_batch_is_not_what_a_reader_waits_for() {
+        let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+        let (sender, mut requests) = mpsc::channel(1);
+        let (late, awaited) = channel::sync_channel(1);
+        FollowRequest::Changes(CopyKind::Shown, late).answer(&mut scheduler, Time(1));
+        let now = Instant::now();
+        let view = ClusterView::of_pods_only();
+        let copy = Copy::Kept { view, awaited: Some(awaited), read_at: now, nodes_read_at: now };
+        let (_, reads) = channel::sync_channel(1);
+        let mut following = FollowerThread { reads, requests: sender, copy };
+        let (events, incoming) = channel::channel::<Event>();
+        events.send(pod("a")).expect("the receiver is here");
+        let scheduling = thread::spawn(move || {
+            while let Some(request) = requests.blocking_recv() {
+                incoming.try_iter().for_each(|event| scheduler.handle(event, Time(2)));
+                request.answer(&mut scheduler, Time(2));
+            }
+        });
+        assert_eq!(names_in(following.up_to_date_pods()), ["a"]);
+        drop(following);
+        scheduling.join().expect("no panic");
+    }
+
+    #[test]
+    fn pods_are_taken_off_nodes_that_nobody_reads() {
+        let (sender, requests) = mpsc::channel(1);
+        let (events, incoming) = channel::channel::<Event>();
+        let scheduling = scheduling_thread(requests, incoming);
+        let (_, reads) = channel::sync_channel(1);
+        let mut following = FollowerThread { reads, requests: sender, copy: Copy::None };
+        events.send(pod("a")).expect("the thread lives");
+        assert_eq!(n_on_nodes(following.up_to_date()), 1);
+        let long_ago = Instant::now().checked_sub(KEPT_FOR).expect("the machine has been up for a minute");
+        let Copy::Kept { nodes_read_at, .. } = &mut following.copy else { panic!("it was read") };
+        *nodes_read_at = long_ago;
+        assert_eq!(names_in(following.up_to_date_pods()), ["a"]);
+        let Copy::Kept { view, .. } = &following.copy else { panic!("it was read") };
+        assert_eq!(n_on_nodes(view), 0);
+        assert_eq!(n_on_nodes(following.up_to_date()), 1, "until somebody reads them again");
+        drop(following);
+        scheduling.join().expect("no panic");
     }
 }

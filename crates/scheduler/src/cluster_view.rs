@@ -14,9 +14,14 @@ use rustc_hash::FxHashMap;
 use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
 
 /// The copy. It is empty until the first batch.
+///
+/// Most of the work for a change is to put its pod on a node. A copy of which only the [`PodList`] is read saves this work:
+/// its cache has the nodes without their pods.
 #[derive(Debug, Default)]
 pub struct ClusterView {
     cache: Cache,
+    /// Whether the cache has the nodes without their pods.
+    lists_pods_only: bool,
     pods: FxHashMap<PodUid, FollowedPod>,
     scheduler_names: Vec<Sym>,
     features: Features,
@@ -24,6 +29,10 @@ pub struct ClusterView {
     as_of: Time,
     is_complete: bool,
 }
+
+/// The pods of a copy with their places, for readers that do not need the nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct PodList<'a>(&'a ClusterView);
 
 /// One pod, with the texts of its symbols.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +42,19 @@ pub struct PodView<'a> {
 }
 
 impl ClusterView {
+    /// A copy of which only the [`PodList`] is read, until [`Self::put_pods_on_nodes`].
+    #[must_use]
+    pub fn of_pods_only() -> Self {
+        Self { lists_pods_only: true, ..Self::default() }
+    }
+
     /// Applies a batch of changes.
     pub fn apply(&mut self, batch: ChangeBatch) {
         if batch.is_first {
-            *self = Self::default();
+            *self = Self { lists_pods_only: self.lists_pods_only, ..Self::default() };
         }
-        for (sym, text) in &batch.symbols {
-            self.cache.symbols_mut().mirror(*sym, text);
+        for (sym, text) in batch.symbols {
+            self.cache.symbols_mut().mirror(sym, text);
         }
         for (name, node) in batch.nodes {
             match node {
@@ -59,29 +74,38 @@ impl ClusterView {
         (self.as_of, self.is_complete) = (batch.as_of, batch.is_complete);
     }
 
+    /// Brings the cache up to date with the pods, and keeps it so from now on.
+    pub fn put_pods_on_nodes(&mut self) {
+        if std::mem::take(&mut self.lists_pods_only) {
+            for (uid, pod) in &self.pods {
+                place(&mut self.cache, uid, Some(pod));
+            }
+        }
+    }
+
+    /// Takes the pods out of the cache. From now on only the [`PodList`] is read, until [`Self::put_pods_on_nodes`].
+    pub fn take_pods_off_nodes(&mut self) {
+        if !std::mem::replace(&mut self.lists_pods_only, true) {
+            for uid in self.pods.keys() {
+                self.cache.remove_pod(uid);
+            }
+        }
+    }
+
+    /// The pods.
+    #[must_use]
+    pub fn pod_list(&self) -> PodList<'_> {
+        PodList(self)
+    }
+
     fn set_pod(&mut self, uid: PodUid, pod: Option<FollowedPod>) {
-        self.place(&uid, pod.as_ref());
+        if !self.lists_pods_only {
+            place(&mut self.cache, &uid, pod.as_ref());
+        }
         match pod {
             Some(pod) => drop(self.pods.insert(uid, pod)),
             None => drop(self.pods.remove(&uid)),
         }
-    }
-
-    /// Updates the pod in the cache to match the scheduler's cache.
-    fn place(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) {
-        let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
-        let Some((pod, node)) = placed else {
-            self.cache.remove_pod(uid);
-            return;
-        };
-        // The object of an assumed pod names no node.
-        let added = if pod.node_name == node {
-            self.cache.add_pod(Arc::clone(pod)).map(drop)
-        } else {
-            self.cache.remove_pod(uid);
-            self.cache.assume(pod, node).map(berth_cache::Assumed::settled)
-        };
-        debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
     }
 
     /// The time at which the copy equalled the scheduler's state, by the scheduler's clock.
@@ -103,7 +127,7 @@ impl ClusterView {
         self.is_complete
     }
 
-    /// The nodes, the pods on them, and objects of other kinds.
+    /// The nodes, the pods on them unless only pods are read, and objects of other kinds.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
@@ -149,7 +173,7 @@ impl ClusterView {
     pub fn without_pod<R>(&mut self, uid: &str, work: impl FnOnce(&Self) -> R) -> R {
         let removed = self.pods.remove_entry(uid);
         if let Some((uid, _)) = &removed {
-            self.place(uid, None);
+            place(&mut self.cache, uid, None);
         }
         let result = work(self);
         if let Some((uid, pod)) = removed {
@@ -169,6 +193,25 @@ impl ClusterView {
 
     fn text(&self, sym: Sym) -> &str {
         self.table().symbols.text(sym)
+    }
+}
+
+impl<'a> PodList<'a> {
+    /// The time at which the copy equalled the scheduler's state, by the scheduler's clock.
+    #[must_use]
+    pub fn as_of(self) -> Time {
+        self.0.as_of()
+    }
+
+    /// Whether the list equals what the scheduler knew at [`Self::as_of`]. Otherwise, some of the data is older or missing.
+    #[must_use]
+    pub fn is_complete(self) -> bool {
+        self.0.is_complete()
+    }
+
+    /// The pods, as [`ClusterView::pods`] has them.
+    pub fn pods(self) -> impl Iterator<Item = PodView<'a>> {
+        self.0.pods()
     }
 }
 
@@ -238,6 +281,23 @@ impl<'a> PodView<'a> {
         let scalars = scalars.iter().map(|(name, amount)| (name.as_str(), *amount));
         by_name([*milli_cpu, *memory, *ephemeral_storage], scalars)
     }
+}
+
+/// Updates the pod in the cache to match the scheduler's cache.
+fn place(cache: &mut Cache, uid: &PodUid, pod: Option<&FollowedPod>) {
+    let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
+    let Some((pod, node)) = placed else {
+        cache.remove_pod(uid);
+        return;
+    };
+    // The object of an assumed pod names no node.
+    let added = if pod.node_name == node {
+        cache.add_pod(Arc::clone(pod)).map(drop)
+    } else {
+        cache.remove_pod(uid);
+        cache.assume(pod, node).map(berth_cache::Assumed::settled)
+    };
+    debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
 }
 
 /// The amounts other than zero, by name.
