@@ -293,11 +293,19 @@ fn place(cache: &mut Cache, uid: &PodUid, pod: Option<&FollowedPod>) {
     // The object of an assumed pod names no node.
     let added = if pod.node_name == node {
         cache.add_pod(Arc::clone(pod)).map(drop)
+    } else if is_assumed(cache, pod, node) {
+        Ok(())
     } else {
         cache.remove_pod(uid);
         cache.assume(pod, node).map(berth_cache::Assumed::settled)
     };
     debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
+}
+
+/// Whether the same object is already assumed to be on the node. This holds at each further step of a binding.
+fn is_assumed(cache: &Cache, pod: &Arc<Pod>, node: Sym) -> bool {
+    let cached = cache.pod(&pod.uid);
+    cached.is_some_and(|cached| cached.is_assumed() && cached.node() == node && Arc::ptr_eq(cached.pod(), pod))
 }
 
 /// The amounts other than zero, by name.
