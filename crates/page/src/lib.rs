@@ -38,7 +38,8 @@ pub use self::{
 
 /// The source of the data that the page shows.
 pub trait Source: ReadModel {
-    /// The scheduler's state in a few numbers, as it is now. `None` if there is no answer in time.
+    /// The scheduler's state in a few numbers, as it is now, or as it was when the scheduler last answered. `None` if it
+    /// never did.
     fn totals(&self) -> impl Future<Output = Option<Totals>> + Send;
 
     /// The reason why a pod is on its node or waits, with a report on a node of the caller's choice. `user` is the
