@@ -1,6 +1,6 @@
 //! Pending pods: by reason, by owner, and one by one, the oldest first.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use berth_model::{Time, pod::Owner};
 use berth_queue::{QueuedPod, Waiting};
@@ -182,7 +182,9 @@ fn copied(pods: PodList<'_>, filter: &Filter) -> Copied {
             && (filter.name.is_empty() || it.pod.name().contains(&filter.name))
     });
     let matching = waits.len();
-    keep_oldest(&mut waits, filter.first.saturating_add(ROWS));
+    let oldest_first =
+        |one: &Waits<'_>, other: &Waits<'_>| other.age.cmp(&one.age).then_with(|| one.pod.name().cmp(other.pod.name()));
+    keep_first(&mut waits, filter.first.saturating_add(ROWS), oldest_first);
     let row = |it: &Waits<'_>| row(pods.as_of(), it, reasons.key(it.reason), owners.key(it.owner));
     let rows = waits.iter().skip(filter.first).map(row).collect();
     let (by_reason, by_owner) = (reasons.largest_first(), owners.largest_first());
@@ -190,15 +192,13 @@ fn copied(pods: PodList<'_>, filter: &Filter) -> Copied {
     Copied { age, all, by_reason, by_owner, matching, rows }
 }
 
-/// Keeps this many pods, the oldest first. The other pods need not be sorted.
-fn keep_oldest(waits: &mut Vec<Waits<'_>>, n_kept: usize) {
-    let oldest_first =
-        |one: &Waits<'_>, other: &Waits<'_>| other.age.cmp(&one.age).then_with(|| one.pod.name().cmp(other.pod.name()));
-    if n_kept < waits.len() {
-        waits.select_nth_unstable_by(n_kept, oldest_first);
-        waits.truncate(n_kept);
+/// Keeps the first items of this order, sorted. The other items need not be sorted, and there may be many.
+fn keep_first<T>(items: &mut Vec<T>, n_kept: usize, order: impl Fn(&T, &T) -> Ordering + Copy) {
+    if n_kept < items.len() {
+        items.select_nth_unstable_by(n_kept, order);
+        items.truncate(n_kept);
     }
-    waits.sort_by(oldest_first);
+    items.sort_by(order);
 }
 
 fn row(now: Time, it: &Waits<'_>, reason: &str, owner: &str) -> Row {
@@ -388,6 +388,15 @@ fn pods(rows: &[Row]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_first_items_are_kept_and_sorted() {
+        for n_kept in [0, 3, 9, 20] {
+            let mut items = vec![5, 3, 9, 1, 7, 2, 8, 6, 4];
+            keep_first(&mut items, n_kept, Ord::cmp);
+            assert_eq!(items, (1..=9).take(n_kept).collect::<Vec<i32>>());
+        }
+    }
 
     /// The scheduler in the tests of all views has no profile, so no pod waits there.
     #[test]
