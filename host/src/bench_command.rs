@@ -11,7 +11,7 @@ use berth_config::Usage;
 use berth_runtime::KEPT_DECISIONS_MIB;
 use clap::{Args, ValueEnum};
 
-use self::processes::{Processes, Program, Server, Users};
+use self::processes::{Processes, Program, Server, Users, View};
 use crate::options::{Execution, Scheduling};
 
 const AFTER_HELP: &str = "\
@@ -27,7 +27,8 @@ Examples:
   berth bench SchedulingBasic --through kubeconfig --kubeconfig FILE --kube-scheduler /usr/local/bin/kube-scheduler
                                                          what the same pods cost with kube-scheduler
   berth bench SchedulingBasic --through http --placed 40000 --browsers 10 --explain
-                                                         how long users wait for the page and for explanations during the run
+                                                         how long users wait for the page and for explanations during the
+                                                         run, and what the copy of the scheduler for them costs
   berth bench --curves curves                            how cost grows with nodes and pods
 
 What is measured:
@@ -76,6 +77,9 @@ pub(crate) struct Bench {
     /// a scheduler process
     #[arg(long, default_value_t = 0, value_name = "N", conflicts_with = "kube_scheduler")]
     browsers: u16,
+    /// The view of the page that the browsers show
+    #[arg(long, value_enum, default_value_t = View::Now)]
+    view: View,
     /// Explain the pods during the run, one after the other, and measure the time to the answer. Needs a scheduler
     /// process
     #[arg(long, conflicts_with = "kube_scheduler")]
@@ -137,7 +141,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Some(file) => (Program::KubeScheduler(file.clone()), "kube-scheduler"),
         None => (Program::Berth(Box::new(bench.scheduling())), bench.execution_name()),
     };
-    let users = Users { browsers: bench.browsers, explains: bench.explain };
+    let users = Users { browsers: bench.browsers, view: bench.view, explains: bench.explain };
     let mut processes = Processes::new(server, program, users, name)?;
     command::run(&bench.measure, &mut processes, None)
 }

@@ -289,6 +289,9 @@ fn show(measure: &Measure, runner: &str, all: &[Figures], before: Option<&[Figur
                 writeln!(out, "    {what}: {times}")?;
             }
         }
+        if let Some(copy) = figures.copy {
+            writeln!(out, "    the copy for users: {copy}")?;
+        }
         if figures.bound_by_second.len() > 2 {
             let counts: Vec<String> = figures.bound_by_second.iter().map(usize::to_string).collect();
             writeln!(out, "    bound in each second: {}", counts.join(" "))?;

@@ -61,6 +61,9 @@ pub struct Figures {
     pub explanation_millis: Option<Latency>,
     #[serde(default)]
     pub first_view_millis: Option<Latency>,
+    /// The cost of the copy that the scheduler keeps for the page and for explanations, if users asked.
+    #[serde(default)]
+    pub copy: Option<ThreadCost>,
     /// Allocations for each pod, where they are counted.
     pub allocations_per_pod: Option<f64>,
     /// The peak memory of the scheduler's process, in megabytes.
@@ -76,6 +79,19 @@ pub struct Latency {
     pub p99: f64,
     pub max: f64,
 }
+
+/// The processor time of one thread of the scheduler.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadCost {
+    /// Microseconds for each bound pod.
+    pub micros_per_pod: f64,
+    /// The share of one processor during the run, in hundredths.
+    pub percent_of_core: f64,
+}
+
+/// The scheduler's thread that keeps the copy for the page and for explanations.
+const COPY_THREAD: &str = "follower";
 
 /// The engine's elapsed time for a pod, by kind of work, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -122,6 +138,7 @@ impl Figures {
             threads.insert(name.clone(), micros);
         }
         let nodes = subject.nodes.max(1) as f64;
+        let has_users = runs.iter().any(|run| run.answers.came());
         Self {
             rounds: runs.len(),
             pods_per_second: median(runs, |run| run.n_pods as f64 / run.wall.as_secs_f64()),
@@ -132,6 +149,7 @@ impl Figures {
             latency_millis: Latency::of(runs, |run| &run.latencies),
             explanation_millis: Latency::of(runs, |run| &run.answers.explanations),
             first_view_millis: Latency::of(runs, |run| &run.answers.first_views),
+            copy: ThreadCost::of(runs, COPY_THREAD).filter(|_| has_users),
             allocations_per_pod: median_of_some(runs, |run| Some(run.allocations? as f64 / run.n_pods.max(1) as f64)),
             peak_megabytes: median_of_some(runs, |run| Some(run.peak_memory? as f64 / 1e6)),
             engine: EngineDetails::of(runs, nodes),
@@ -255,6 +273,26 @@ impl Latency {
             return None;
         }
         Some(Self { p50: at(50)?, p90: at(90)?, p99: at(99)?, max: at(100)? })
+    }
+}
+
+impl ThreadCost {
+    fn of(runs: &[Run], thread: &str) -> Option<Self> {
+        let used = |run: &Run| run.threads.get(thread).copied();
+        Some(Self {
+            micros_per_pod: median_of_some(runs, |run| Some(micros_per_pod(used(run)?, run.n_pods)))?,
+            percent_of_core: median_of_some(runs, |run| Some(percent(used(run)?, run.wall)))?,
+        })
+    }
+}
+
+fn percent(part: Duration, whole: Duration) -> f64 {
+    part.as_secs_f64() / whole.as_secs_f64() * 100.0
+}
+
+impl std::fmt::Display for ThreadCost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.2} us/pod, {:.2} % of a core", self.micros_per_pod, self.percent_of_core)
     }
 }
 

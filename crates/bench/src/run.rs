@@ -76,6 +76,13 @@ pub struct Answers {
     pub first_views: Vec<Duration>,
 }
 
+impl Answers {
+    /// Whether any answer came.
+    pub(crate) fn came(&self) -> bool {
+        !self.explanations.is_empty() || !self.first_views.is_empty()
+    }
+}
+
 impl Run {
     /// Processor time of all threads, or the clock's time if the kernel does not report it.
     #[must_use]

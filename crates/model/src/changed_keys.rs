@@ -1,7 +1,7 @@
 //! The keys of changed things, for a reader that follows them.
 
-/// The keys of what changed since they were last taken, in order and with repetitions. While no reader follows, no key
-/// is kept, and a note costs one branch.
+/// The keys of what changed since they were last taken, in order. A key may occur again, but not directly after itself:
+/// one step of a pod notes it several times. While no reader follows, no key is kept, and a note costs one branch.
 #[derive(Clone, Debug)]
 pub struct ChangedKeys<K>(Option<Vec<K>>);
 
@@ -12,7 +12,7 @@ impl<K> Default for ChangedKeys<K> {
     }
 }
 
-impl<K: Clone> ChangedKeys<K> {
+impl<K: Clone + PartialEq> ChangedKeys<K> {
     /// Starts to keep keys, or with `false` stops and forgets the kept keys.
     pub fn follow(&mut self, is_followed: bool) {
         self.0 = is_followed.then(Vec::new);
@@ -20,7 +20,9 @@ impl<K: Clone> ChangedKeys<K> {
 
     /// Notes that the thing with this key changed.
     pub fn note(&mut self, key: &K) {
-        if let Some(keys) = &mut self.0 {
+        if let Some(keys) = &mut self.0
+            && keys.last() != Some(key)
+        {
             keys.push(key.clone());
         }
     }
@@ -40,9 +42,10 @@ mod tests {
         let mut keys = ChangedKeys::default();
         keys.note(&1);
         keys.follow(true);
-        keys.note(&2);
-        keys.note(&2);
-        assert_eq!(keys.drain().collect::<Vec<_>>(), [2, 2]);
+        for key in [2, 2, 3, 2] {
+            keys.note(&key);
+        }
+        assert_eq!(keys.drain().collect::<Vec<_>>(), [2, 3, 2]);
         keys.note(&3);
         keys.follow(false);
         assert_eq!(keys.drain().count(), 0);

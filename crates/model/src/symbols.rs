@@ -227,31 +227,35 @@ impl Symbols {
 impl Symbols {
     /// Stores a symbol that the owner of the table announced. An empty text means that the symbol was freed.
     pub fn announce(&mut self, sym: Sym, text: &str) {
+        self.enter_announced(sym, Arc::from(text));
+    }
+
+    /// Stores a symbol like [`Self::announce`], for a copy of the table in the same process that has replicas of its own.
+    /// The copy shares the text.
+    pub fn mirror(&mut self, sym: Sym, text: Arc<str>) {
+        self.enter_announced(sym, text);
+        self.journal.push(sym);
+    }
+
+    fn enter_announced(&mut self, sym: Sym, text: Arc<str>) {
         let index = sym.index();
         if index >= self.texts.len() {
             self.texts.resize(index + 1, Arc::from(""));
             self.uses.resize(index + 1, FOR_EVER);
         }
         let Some(slot) = self.texts.get_mut(index) else { return };
-        if **slot != *text && !slot.is_empty() {
+        if *slot != text && !slot.is_empty() {
             // The text may have been announced with another number before.
             if self.by_text.get(slot) == Some(&sym) {
                 self.by_text.remove(slot);
             }
             self.n_sweeps += 1;
         }
-        let text: Arc<str> = Arc::from(text);
         *slot = Arc::clone(&text);
         if !text.is_empty() || sym.is_none() {
             self.by_text.insert(text, sym);
         }
         self.version += 1;
-    }
-
-    /// Stores a symbol like [`Self::announce`], for a copy of the table that has replicas of its own.
-    pub fn mirror(&mut self, sym: Sym, text: &str) {
-        self.announce(sym, text);
-        self.journal.push(sym);
     }
 
     /// Undoes everything since `earlier` was cloned from this table.

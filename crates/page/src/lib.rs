@@ -1,7 +1,7 @@
 //! The page: a view of a running scheduler in a browser.
 //!
-//! [`views`] renders everything from the scheduler's copy, its metrics and its explanations. They all come through one
-//! trait, [`Source`]. The address of a view contains its filters. If a browser does not run the page's script, it shows
+//! [`views`] renders everything from the scheduler's totals, its copy, its metrics and its explanations. They all come
+//! through one trait, [`Source`]. The address of a view contains its filters. If a browser does not run the page's script, it shows
 //! the state at the time of its request. The script is one small file. It receives newer renderings from the same
 //! address as Server-Sent Events ([`server`]).
 //!
@@ -25,6 +25,7 @@ use std::future::Future;
 
 use berth_explain::{Explanation, Refusals};
 use berth_plugin_host::{HostSettings, Order, PluginReport};
+use berth_scheduler::Totals;
 use berth_serving::{ReadModel, secure_serving::RequestUser};
 
 pub use self::{
@@ -37,6 +38,10 @@ pub use self::{
 
 /// The source of the data that the page shows.
 pub trait Source: ReadModel {
+    /// The scheduler's state in a few numbers, as it is now, or as it was when the scheduler last answered. `None` if it
+    /// never did.
+    fn totals(&self) -> impl Future<Output = Option<Totals>> + Send;
+
     /// The reason why a pod is on its node or waits, with a report on a node of the caller's choice. `user` is the
     /// caller; data that this user may not see is left out. `None` may see everything.
     fn explain(

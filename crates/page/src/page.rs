@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_scheduler::ClusterView;
+use berth_scheduler::{ClusterView, PodList, Totals};
 use berth_serving::Health;
 use berth_telemetry::metrics::Metrics;
 
@@ -29,7 +29,21 @@ impl<S: Source> Page<S> {
         &self,
         read: impl FnOnce(&ClusterView) -> R + Send + 'static,
     ) -> Result<R, Refusal> {
-        let answer = self.source.read(read).await;
-        answer.ok_or_else(|| SourceError::Unavailable("the scheduler did not answer in time".to_owned()).into())
+        self.source.read(read).await.ok_or_else(late)
     }
+
+    pub(crate) async fn read_pods<R: Send + 'static>(
+        &self,
+        read: impl FnOnce(PodList<'_>) -> R + Send + 'static,
+    ) -> Result<R, Refusal> {
+        self.source.read_pods(read).await.ok_or_else(late)
+    }
+
+    pub(crate) async fn totals(&self) -> Result<Totals, Refusal> {
+        self.source.totals().await.ok_or_else(late)
+    }
+}
+
+fn late() -> Refusal {
+    SourceError::Unavailable("the scheduler did not answer in time".to_owned()).into()
 }

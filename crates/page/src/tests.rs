@@ -2,7 +2,10 @@
 
 mod forms;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use axum::{
     Router,
@@ -17,7 +20,7 @@ use berth_explain::{
 use berth_lifecycle::PluginState;
 use berth_model::Time;
 use berth_plugin_host::{HostSettings, Order, PluginReport};
-use berth_scheduler::{ClusterView, Event, Scheduler, Settings};
+use berth_scheduler::{ClusterView, Event, Scheduler, Settings, Totals};
 use berth_serving::{Health, ReadModel, secure_serving::RequestUser};
 use berth_telemetry::notices::{PastEvent, PointLatency};
 use serde_json::json;
@@ -29,12 +32,14 @@ use crate::{History, Page, Source, SourceError, loopback_routes};
 const EVIL: &str = "<script>alert('x')</script>";
 
 /// A scheduler with a number of nodes and pods, all of which have hostile names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Hostile {
     nodes: usize,
     pods: usize,
     /// The orders that were carried out.
     orders: Arc<Mutex<Vec<(String, Order)>>>,
+    /// The number of times that the copy was read.
+    n_reads: Arc<AtomicUsize>,
 }
 
 impl Hostile {
@@ -42,7 +47,7 @@ impl Hostile {
         self.orders.lock().expect("no panic").iter().any(|(_, order)| *order == Order::Disable)
     }
 
-    fn view(&self) -> ClusterView {
+    fn scheduler(&self) -> Scheduler {
         let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
         for number in 0..self.nodes {
             let node = json!({
@@ -61,7 +66,11 @@ impl Hostile {
             });
             scheduler.handle(Event::PodApplied(Box::new(serde_json::from_value(pod).expect("a pod"))), Time(1));
         }
-        let mut view = ClusterView::default();
+        scheduler
+    }
+
+    fn view(&self) -> ClusterView {
+        let (mut scheduler, mut view) = (self.scheduler(), ClusterView::default());
         while !view.is_complete() {
             view.apply(scheduler.changes(Time(1)));
         }
@@ -71,11 +80,16 @@ impl Hostile {
 
 impl ReadModel for Hostile {
     async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
+        self.n_reads.fetch_add(1, Ordering::Relaxed);
         Some(read(&self.view()))
     }
 }
 
 impl Source for Hostile {
+    async fn totals(&self) -> Option<Totals> {
+        Some(self.scheduler().totals(Time(1)))
+    }
+
     async fn explain(
         &self,
         namespace: &str,
@@ -186,7 +200,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
 }
 
 fn page(nodes: usize, pods: usize) -> Router {
-    let scheduler = Hostile { nodes, pods, orders: Arc::default() };
+    let scheduler = Hostile { nodes, pods, ..Hostile::default() };
     loopback_routes(Page::new(scheduler, Health::default(), Arc::default(), History::default(), None))
 }
 
@@ -266,6 +280,19 @@ async fn every_node_has_a_cell_and_every_row_can_be_reached() {
         &text[..3_000]
     );
     assert_eq!(get(&page, "/page/nodes?from=x").await.0, StatusCode::BAD_REQUEST);
+}
+
+/// A copy has to follow each change of a pod. The view that people leave open all day does without one.
+#[tokio::test]
+async fn the_first_view_needs_no_copy_of_the_scheduler() {
+    let scheduler = Hostile { nodes: 3, pods: 2, ..Hostile::default() };
+    let n_reads = Arc::clone(&scheduler.n_reads);
+    let page = loopback_routes(Page::new(scheduler, Health::default(), Arc::default(), History::default(), None));
+    let (_, text) = get(&page, "/page").await;
+    assert!(text.contains("<dt>Nodes</dt><dd>3"), "{text}");
+    assert_eq!(n_reads.load(Ordering::Relaxed), 0);
+    get(&page, "/page/pods").await;
+    assert_eq!(n_reads.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

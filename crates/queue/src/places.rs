@@ -1,6 +1,9 @@
 //! The places of waiting pods: activeQ, backoffQ and the pool of unschedulable pods, each with its own order.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+};
 
 use berth_model::{PodUid, Time};
 use rustc_hash::FxHashMap;
@@ -43,6 +46,8 @@ pub(crate) struct Places {
     error_backoff: BTreeMap<(Time, Arrival), PodUid>,
     unschedulable: Pool,
     n_gated: usize,
+    /// The number of pods by [`QueuedPod::queued_at`].
+    queued_at: BTreeMap<Time, usize>,
     arrivals: Arrival,
 }
 
@@ -74,6 +79,12 @@ impl Places {
         };
         debug_assert_eq!(listed.as_deref(), Some(uid), "a waiting pod is listed in its place");
         self.n_gated -= usize::from(record.gated_by.is_some());
+        if let Entry::Occupied(mut n_pods) = self.queued_at.entry(record.queued_at) {
+            *n_pods.get_mut() -= 1;
+            if *n_pods.get() == 0 {
+                n_pods.remove();
+            }
+        }
         Some(WaitingPod { record, place })
     }
 
@@ -93,6 +104,7 @@ impl Places {
             }
         }
         self.n_gated += usize::from(record.gated_by.is_some());
+        *self.queued_at.entry(record.queued_at).or_default() += 1;
         let other = self.pods.insert(uid, WaitingPod { record, place });
         debug_assert!(other.is_none(), "a pod waits in one place");
     }
@@ -165,6 +177,11 @@ impl Places {
         let rejected = self.backoff.first_key_value().map(|((end, ..), _)| *end);
         let broken = self.error_backoff.first_key_value().map(|((end, _), _)| *end);
         rejected.into_iter().chain(broken).min()
+    }
+
+    /// The earliest [`QueuedPod::queued_at`].
+    pub(crate) fn earliest_queued_at(&self) -> Option<Time> {
+        self.queued_at.first_key_value().map(|(time, _)| *time)
     }
 
     pub(crate) fn sizes(&self) -> PendingPods {

@@ -200,6 +200,13 @@ impl Queue {
         self.places.sizes()
     }
 
+    /// The earliest [`QueuedPod::queued_at`] of the waiting pods. The pod that it belongs to has waited longest since it
+    /// was added or last tried.
+    #[must_use]
+    pub fn longest_waits_since(&self) -> Option<Time> {
+        self.places.earliest_queued_at()
+    }
+
     /// The current counters and gauges.
     #[must_use]
     pub fn metrics(&self) -> QueueMetrics {

@@ -1,8 +1,11 @@
-//! A copy of the scheduler's data. Everything that is shown to people is read from it.
+//! A copy of the scheduler's data, from which pods and nodes are shown to people.
 //!
 //! While there are readers, a thread asks the scheduling thread for its changes ([`Scheduler::changes`]), one batch
 //! per turn. A new copy arrives in portions of the same size, so that readers never stop a cycle. If there was no
 //! reader for a while, the copy is dropped, and the scheduling thread no longer records changes.
+//!
+//! The work follows what is read. While readers read only pods, no pod is put on its node. For a few numbers there is no
+//! copy at all ([`Scheduler::totals`]).
 //!
 //! Two threads use the copy, one at a time:
 //!
@@ -29,7 +32,7 @@ use std::{
 };
 
 use berth_model::Time;
-use berth_scheduler::{ChangeBatch, ClusterView, CopyKind, Scheduler};
+use berth_scheduler::{ChangeBatch, ClusterView, CopyKind, PodList, Scheduler, Totals};
 use berth_serving::ReadModel;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -48,11 +51,12 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for which the copy is updated before it is read in its current state.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// The time between two updates of the copy while no reader waits. Only few changes then wait on the scheduling thread,
-/// and a pod that changed several times is sent only once.
-const EVERY: Duration = Duration::from_millis(200);
+/// The time between two updates of the copy while no reader waits. Only a few batches of changes then wait on the
+/// scheduling thread, and a pod that changed several times is sent only once.
+const EVERY: Duration = Duration::from_millis(500);
 
-/// The copy is dropped if there was no reader for this long.
+/// The copy is dropped if there was no reader for this long. Pods are taken off their nodes if there was no reader of
+/// nodes for this long.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// The maximum time for which the explainer rests between two questions.
@@ -65,6 +69,8 @@ pub(crate) enum FollowRequest {
     Changes(CopyKind, SyncSender<ChangeBatch>),
     /// Stops recording changes for this copy.
     End(CopyKind),
+    /// Sends the state in a few numbers.
+    Totals(oneshot::Sender<Totals>),
 }
 
 /// A copy that changes bring up to date.
@@ -76,12 +82,18 @@ pub(crate) trait Following {
 }
 
 /// The copy, with the plugins that answer questions about it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Copied {
     pub view: ClusterView,
     pub plugins: KeptPlugins,
     /// Whether the copy has been complete since it began. It then lacks at most the newest changes.
     is_filled: bool,
+}
+
+impl Default for Copied {
+    fn default() -> Self {
+        Self { view: ClusterView::of_pods_only(), plugins: KeptPlugins::default(), is_filled: false }
+    }
 }
 
 impl Following for Copied {
@@ -109,11 +121,22 @@ impl FollowRequest {
             // The channel has room for this one answer, unless the follower has ended.
             Self::Changes(copy, answer) => drop(answer.try_send(scheduler.changes_for(copy, now))),
             Self::End(copy) => scheduler.end_following_of(copy),
+            Self::Totals(answer) => {
+                // The reader may have stopped waiting.
+                let _ = answer.send(scheduler.totals(now));
+            }
         }
     }
 }
 
-type Read = Box<dyn FnOnce(&mut Copied) + Send>;
+/// A reader of nodes, or the part of a question that asks about them.
+type ReadNodes = Box<dyn FnOnce(&mut Copied) + Send>;
+
+/// A reader, by what it reads.
+enum Read {
+    Pods(Box<dyn FnOnce(PodList<'_>) + Send>),
+    Nodes(ReadNodes),
+}
 
 /// The state of the copy that a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +150,7 @@ enum AsOf {
 /// A question for the explainer.
 struct Question {
     as_of: AsOf,
-    read: Read,
+    read: ReadNodes,
 }
 
 /// Provides the copy. Cheap to clone. The threads end with the last clone.
@@ -135,6 +158,9 @@ struct Question {
 pub(crate) struct Follower {
     reads: SyncSender<Read>,
     questions: SyncSender<Question>,
+    requests: mpsc::Sender<FollowRequest>,
+    /// The last totals, for the time in which the scheduling thread does not answer.
+    last_totals: Arc<Mutex<Option<Totals>>>,
 }
 
 /// The copy, if there is one, for both threads.
@@ -150,6 +176,8 @@ struct Kept {
     /// An answer that had not arrived at the last check.
     awaited: Option<Receiver<ChangeBatch>>,
     read_at: Instant,
+    /// The time of the last reader of nodes, or of the first reader.
+    nodes_read_at: Instant,
     updated_at: Instant,
 }
 
@@ -173,14 +201,14 @@ impl Follower {
     /// # Errors
     /// The system cannot start more threads.
     pub(crate) fn start(requests: mpsc::Sender<FollowRequest>) -> io::Result<Self> {
-        let shared = SharedCopy { kept: Arc::default(), requests };
+        let shared = SharedCopy { kept: Arc::default(), requests: requests.clone() };
         let (reads, incoming) = channel::sync_channel(MAX_WAITING);
         let following = FollowerThread { reads: incoming, shared: shared.clone() };
         berth_threads::spawn_background("follower", move || following.run())?;
         let (questions, incoming) = channel::sync_channel(MAX_WAITING);
         let explaining = ExplainerThread { questions: incoming, reads: reads.clone(), shared };
         thread::Builder::new().name("explainer".to_owned()).spawn(move || explaining.run()).map(drop)?;
-        Ok(Self { reads, questions })
+        Ok(Self { reads, questions, requests, last_totals: Arc::default() })
     }
 
     /// Asks a question of a person about the scheduler's data as it is at the moment. The question may change the copy
@@ -205,29 +233,48 @@ impl Follower {
         as_of: AsOf,
         ask: impl FnOnce(&mut Copied) -> R + Send + 'static,
     ) -> Option<R> {
-        let (read, answered) = answering(ask);
+        let (answer, answered) = oneshot::channel();
+        let read = Box::new(move |copied: &mut Copied| answer_with(answer, || ask(copied)));
         self.questions.try_send(Question { as_of, read }).ok()?;
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
+
+    /// The scheduler's state in a few numbers, as it is now. If the scheduling thread does not answer for
+    /// [`CATCH_UP`], it is the state of the last answer; `None` if there was none.
+    pub(crate) async fn totals(&self) -> Option<Totals> {
+        let (answer, answered) = oneshot::channel();
+        let asking = async {
+            self.requests.send(FollowRequest::Totals(answer)).await.ok()?;
+            answered.await.ok()
+        };
+        let present = timeout(CATCH_UP, asking).await.ok().flatten();
+        let mut last = self.last_totals.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = present.or(*last);
+        *last
+    }
+}
+
+/// Sends the result of a reader, unless the reader has stopped waiting.
+fn answer_with<R>(answer: oneshot::Sender<R>, read: impl FnOnce() -> R) {
+    if !answer.is_closed() {
+        drop(answer.send(read()));
     }
 }
 
 impl ReadModel for Follower {
     async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
-        let (read, answered) = answering(move |copied| read(&copied.view));
-        self.reads.try_send(read).ok()?;
+        let (answer, answered) = oneshot::channel();
+        let reading = move |copied: &mut Copied| answer_with(answer, || read(&copied.view));
+        self.reads.try_send(Read::Nodes(Box::new(reading))).ok()?;
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
     }
-}
 
-/// A read that sends its result, unless nobody waits for it any more.
-fn answering<R: Send + 'static>(ask: impl FnOnce(&mut Copied) -> R + Send + 'static) -> (Read, oneshot::Receiver<R>) {
-    let (answer, answered) = oneshot::channel();
-    let read = move |copied: &mut Copied| {
-        if !answer.is_closed() {
-            drop(answer.send(ask(copied)));
-        }
-    };
-    (Box::new(read), answered)
+    async fn read_pods<R: Send + 'static>(&self, read: impl FnOnce(PodList<'_>) -> R + Send + 'static) -> Option<R> {
+        let (answer, answered) = oneshot::channel();
+        let reading = move |pods: PodList<'_>| answer_with(answer, || read(pods));
+        self.reads.try_send(Read::Pods(Box::new(reading))).ok()?;
+        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+    }
 }
 
 impl FollowerThread {
@@ -256,7 +303,7 @@ impl ExplainerThread {
         while let Some(Question { as_of, read }) = self.next_question(worked) {
             let begun = Instant::now();
             let as_of = if self.has_it_filled() { AsOf::Before } else { as_of };
-            self.shared.read(as_of, read);
+            self.shared.read(as_of, Read::Nodes(read));
             worked = begun.elapsed();
         }
     }
@@ -274,7 +321,7 @@ impl ExplainerThread {
         }
     }
 
-    /// Has the follower fill the copy if it is new. Returns whether the follower did so.
+    /// Has the follower fill the copy if it is new or lists only pods. Returns whether the follower did so.
     fn has_it_filled(&self) -> bool {
         if self.shared.is_filled() {
             return false;
@@ -284,7 +331,7 @@ impl ExplainerThread {
             // The explainer may have stopped waiting.
             let _ = filled.try_send(());
         });
-        self.reads.try_send(read).is_ok() && wait.recv_timeout(READ_TIMEOUT).is_ok()
+        self.reads.try_send(Read::Nodes(read)).is_ok() && wait.recv_timeout(READ_TIMEOUT).is_ok()
     }
 }
 
@@ -297,8 +344,9 @@ impl SharedCopy {
         self.lock().is_some()
     }
 
+    /// Whether the copy is complete, with the pods on their nodes, but for the newest changes.
     fn is_filled(&self) -> bool {
-        self.lock().as_ref().is_some_and(|kept| kept.copied.is_filled)
+        self.lock().as_ref().is_some_and(|kept| kept.copied.is_filled && !kept.copied.view.lists_pods_only())
     }
 
     /// Lets `read` read the copy, which is made if there is none.
@@ -309,9 +357,12 @@ impl SharedCopy {
         kept.read_at = Instant::now();
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
             if is_new || as_of == AsOf::Now {
-                kept.catch_up(&self.requests, CATCH_UP);
+                kept.catch_up_for_reader(&self.requests);
             }
-            read(&mut kept.copied);
+            match read {
+                Read::Pods(read) => read(kept.pods()),
+                Read::Nodes(read) => read(kept.nodes()),
+            }
         }));
         if outcome.is_err() {
             error!("an answer from the copy of the scheduler's data panicked; the scheduler is not affected");
@@ -342,12 +393,38 @@ impl SharedCopy {
 impl Kept {
     fn new() -> Self {
         let now = Instant::now();
-        Self { copied: Copied::default(), awaited: None, read_at: now, updated_at: now }
+        Self { copied: Copied::default(), awaited: None, read_at: now, nodes_read_at: now, updated_at: now }
+    }
+
+    /// Updates the copy until it equals the scheduler's data at the time of the call.
+    fn catch_up_for_reader(&mut self, requests: &mpsc::Sender<FollowRequest>) {
+        // A batch that was awaited may have been made before the reader came.
+        let n_updates = 1 + usize::from(self.awaited.is_some());
+        let until = Instant::now() + CATCH_UP;
+        for _ in 0..n_updates {
+            self.catch_up(requests, until.saturating_duration_since(Instant::now()));
+        }
     }
 
     fn catch_up(&mut self, requests: &mpsc::Sender<FollowRequest>, limit: Duration) {
         catch_up(&mut self.copied, &mut self.awaited, requests, limit);
         self.updated_at = Instant::now();
+    }
+
+    /// The pods of the copy. They are taken off their nodes if nobody has read nodes for a while.
+    fn pods(&mut self) -> PodList<'_> {
+        if self.nodes_read_at.elapsed() >= KEPT_FOR {
+            self.copied.plugins.clear();
+            self.copied.view.take_pods_off_nodes();
+        }
+        self.copied.view.pod_list()
+    }
+
+    /// The copy, with the pods on their nodes.
+    fn nodes(&mut self) -> &mut Copied {
+        self.nodes_read_at = Instant::now();
+        self.copied.view.put_pods_on_nodes();
+        &mut self.copied
     }
 }
 
@@ -404,21 +481,25 @@ mod tests {
     }
 
     async fn names(follower: &Follower) -> Option<Vec<String>> {
-        let names = |view: &ClusterView| {
-            let mut names: Vec<String> = view.pods().map(|pod| pod.name().to_owned()).collect();
-            names.sort();
-            names
-        };
-        follower.read(names).await
+        follower.read_pods(names_in).await
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
-        let (sender, mut requests) = mpsc::channel(1);
-        let follower = Follower::start(sender).expect("a thread");
-        let (events, incoming) = channel::channel::<Event>();
-        // A scheduling thread that handles earlier events before each request.
-        let scheduling = thread::spawn(move || {
+    fn names_in(pods: PodList<'_>) -> Vec<String> {
+        let mut names: Vec<String> = pods.pods().map(|pod| pod.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    fn n_on_nodes(view: &ClusterView) -> usize {
+        view.cache().sizes().pods
+    }
+
+    /// A scheduling thread that handles earlier events before each request. Returns the number of copies that ended.
+    fn scheduling_thread(
+        mut requests: mpsc::Receiver<FollowRequest>,
+        incoming: Receiver<Event>,
+    ) -> thread::JoinHandle<usize> {
+        thread::spawn(move || {
             let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
             let mut n_ended = 0;
             while let Some(request) = requests.blocking_recv() {
@@ -427,11 +508,25 @@ mod tests {
                 request.answer(&mut scheduler, Time(1));
             }
             n_ended
-        });
+        })
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reader_sees_what_the_scheduler_knows_when_it_asks() {
+        let (sender, requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("a thread");
+        let (events, incoming) = channel::channel::<Event>();
+        let scheduling = scheduling_thread(requests, incoming);
+        let expected = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         events.send(pod("a")).expect("the thread lives");
-        assert_eq!(names(&follower).await, Some(vec!["a".to_owned()]));
+        assert_eq!(names(&follower).await, expected(&["a"]));
         events.send(pod("b")).expect("the thread lives");
-        assert_eq!(names(&follower).await, Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(names(&follower).await, expected(&["a", "b"]));
+        events.send(pod("c")).expect("the thread lives");
+        assert_eq!(follower.read(n_on_nodes).await, Some(3), "a reader of nodes sees the pods on them");
+        events.send(pod("d")).expect("the thread lives");
+        assert_eq!(names(&follower).await, expected(&["a", "b", "c", "d"]));
+        assert_eq!(follower.read(n_on_nodes).await, Some(4));
         drop(follower);
         assert_eq!(scheduling.join().expect("no panic"), 0, "with the last reader the follower ends");
     }
@@ -514,5 +609,81 @@ mod tests {
         drop(requests);
         assert_eq!(names(&follower).await, Some(Vec::new()), "an empty copy, which says that it is not whole");
         assert_eq!(follower.read(ClusterView::is_complete).await, Some(false));
+        assert_eq!(follower.totals().await, None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn totals_need_no_copy() {
+        let (sender, mut requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("a thread");
+        let scheduling = thread::spawn(move || {
+            let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+            let request = requests.blocking_recv().expect("a request");
+            assert!(matches!(request, FollowRequest::Totals(_)), "{request:?}");
+            request.answer(&mut scheduler, Time(7));
+        });
+        let totals = Some(Totals { as_of: Time(7), ..Totals::default() });
+        assert_eq!(follower.totals().await, totals);
+        scheduling.join().expect("no panic");
+        assert_eq!(follower.totals().await, totals, "those of the last answer say how old they are");
+    }
+
+    /// A copy that belongs to no thread.
+    fn shared(requests: mpsc::Sender<FollowRequest>) -> SharedCopy {
+        SharedCopy { kept: Arc::default(), requests }
+    }
+
+    fn read_names(shared: &SharedCopy) -> Vec<String> {
+        let (answer, names) = channel::sync_channel(1);
+        let read = move |pods: PodList<'_>| answer.try_send(names_in(pods)).expect("the reader waits");
+        shared.read(AsOf::Now, Read::Pods(Box::new(read)));
+        names.recv().expect("an answer")
+    }
+
+    fn read_n_on_nodes(shared: &SharedCopy) -> usize {
+        let (answer, number) = channel::sync_channel(1);
+        let read = move |copied: &mut Copied| answer.try_send(n_on_nodes(&copied.view)).expect("the reader waits");
+        shared.read(AsOf::Now, Read::Nodes(Box::new(read)));
+        number.recv().expect("an answer")
+    }
+
+    /// The scheduling thread made a batch before the reader came, and it arrives only now.
+    #[test]
+    fn a_late_batch_is_not_what_a_reader_waits_for() {
+        let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+        let (sender, mut requests) = mpsc::channel(1);
+        let (late, awaited) = channel::sync_channel(1);
+        FollowRequest::Changes(CopyKind::Shown, late).answer(&mut scheduler, Time(1));
+        let shared = shared(sender);
+        *shared.lock() = Some(Kept { awaited: Some(awaited), ..Kept::new() });
+        let (events, incoming) = channel::channel::<Event>();
+        events.send(pod("a")).expect("the receiver is here");
+        let scheduling = thread::spawn(move || {
+            while let Some(request) = requests.blocking_recv() {
+                incoming.try_iter().for_each(|event| scheduler.handle(event, Time(2)));
+                request.answer(&mut scheduler, Time(2));
+            }
+        });
+        assert_eq!(read_names(&shared), ["a"]);
+        drop(shared);
+        scheduling.join().expect("no panic");
+    }
+
+    #[test]
+    fn pods_are_taken_off_nodes_that_nobody_reads() {
+        let (sender, requests) = mpsc::channel(1);
+        let (events, incoming) = channel::channel::<Event>();
+        let scheduling = scheduling_thread(requests, incoming);
+        let shared = shared(sender);
+        events.send(pod("a")).expect("the thread lives");
+        assert_eq!(read_n_on_nodes(&shared), 1);
+        let long_ago = Instant::now().checked_sub(KEPT_FOR).expect("the machine has been up for a minute");
+        shared.lock().as_mut().expect("it was read").nodes_read_at = long_ago;
+        assert_eq!(read_names(&shared), ["a"]);
+        assert_eq!(n_on_nodes(&shared.lock().as_ref().expect("it was read").copied.view), 0);
+        assert!(!shared.is_filled(), "a question has it filled again");
+        assert_eq!(read_n_on_nodes(&shared), 1, "until somebody reads them again");
+        drop(shared);
+        scheduling.join().expect("no panic");
     }
 }

@@ -8,7 +8,7 @@ use berth_framework::{Call, CycleId, Profile};
 use berth_model::{Pod, PodUid, Sym};
 use berth_page::{Page, Source, SourceError};
 use berth_plugin_host::{HostSettings, Message, Order, PluginReport};
-use berth_scheduler::ClusterView;
+use berth_scheduler::{ClusterView, PodList, Totals};
 use berth_serving::{ReadModel, endpoints, secure_serving::RequestUser};
 use tokio::{net::TcpListener, sync::oneshot};
 
@@ -23,9 +23,17 @@ impl ReadModel for Explainer {
     async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
         self.follower.read(read).await
     }
+
+    async fn read_pods<R: Send + 'static>(&self, read: impl FnOnce(PodList<'_>) -> R + Send + 'static) -> Option<R> {
+        self.follower.read_pods(read).await
+    }
 }
 
 impl Source for Explainer {
+    async fn totals(&self) -> Option<Totals> {
+        self.follower.totals().await
+    }
+
     async fn explain(
         &self,
         namespace: &str,

@@ -200,8 +200,8 @@ impl Session {
         let Outside { client, recorder, sinks, .. } = &outside;
         let metrics = &sinks.metrics;
         let traces = Traces::start(traces, metrics.traces.clone(), &outside.hostname, &mut tasks)?;
-        // One request of each copy.
-        let (requests, follow) = mpsc::channel(2);
+        // One request of each copy, and one for totals. Further ones wait.
+        let (requests, follow) = mpsc::channel(3);
         let follower =
             Follower::start(requests.clone()).context("cannot start the thread that follows the scheduler")?;
         let resources = resources::routes(&health, follower.clone());

@@ -117,7 +117,11 @@ pub enum CopyKind {
 
 /// The copies that follow, with what each does not have yet.
 #[derive(Debug, Default)]
-pub(crate) struct ChangeFeeds(BTreeMap<CopyKind, ChangeFeed>);
+pub(crate) struct ChangeFeeds {
+    feeds: BTreeMap<CopyKind, ChangeFeed>,
+    /// A buffer that is empty between two calls of [`Self::gather`].
+    changed: Changed,
+}
 
 impl ChangeFeeds {
     /// The next batch for a copy. The first call for a copy begins to note what changes.
@@ -128,33 +132,35 @@ impl ChangeFeeds {
         context: &mut Context,
         now: Time,
     ) -> ChangeBatch {
-        if self.0.is_empty() {
+        if self.feeds.is_empty() {
             set_followed(true, bindings, context);
         }
-        let feed = self.0.entry(copy).or_insert_with(|| ChangeFeed::from_the_beginning(context));
+        let feed = self.feeds.entry(copy).or_insert_with(|| ChangeFeed::from_the_beginning(context));
         feed.batch(bindings, context, now)
     }
 
     /// Notes what changed since the last call, for all copies.
     pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
-        if self.0.is_empty() {
+        if self.feeds.is_empty() {
             return;
         }
-        let changed = Changed::take(bindings, context);
-        for feed in self.0.values_mut() {
-            feed.note(&changed, context);
+        self.changed.take(bindings, context);
+        for feed in self.feeds.values_mut() {
+            feed.note(&self.changed, context);
         }
+        self.changed.clear();
     }
 
     /// Notes nothing for the copy any more.
     pub(crate) fn end(&mut self, copy: CopyKind, bindings: &mut Bindings, context: &mut Context) {
-        if self.0.remove(&copy).is_some() && self.0.is_empty() {
+        if self.feeds.remove(&copy).is_some() && self.feeds.is_empty() {
             set_followed(false, bindings, context);
         }
     }
 }
 
 /// The keys of what changed.
+#[derive(Debug, Default)]
 struct Changed {
     nodes: Vec<Sym>,
     pods: Vec<PodUid>,
@@ -162,14 +168,23 @@ struct Changed {
 }
 
 impl Changed {
-    fn take(bindings: &mut Bindings, context: &mut Context) -> Self {
-        let nodes = context.cache_mut().changed_nodes().collect();
-        let objects = context.cache_mut().changed_objects().collect();
-        let mut pods: Vec<PodUid> = context.cache_mut().changed_pods().collect();
+    fn take(&mut self, bindings: &mut Bindings, context: &mut Context) {
+        let Self { nodes, pods, objects } = self;
+        nodes.extend(context.cache_mut().changed_nodes());
+        objects.extend(context.cache_mut().changed_objects());
+        pods.extend(context.cache_mut().changed_pods());
         pods.extend(context.queue_mut().changed_pods());
         pods.extend(context.changed_pending_pods());
         pods.extend(bindings.changed_pods());
-        Self { nodes, pods, objects }
+        // Most steps concern one pod, which each of these notes.
+        pods.dedup();
+    }
+
+    fn clear(&mut self) {
+        let Self { nodes, pods, objects } = self;
+        nodes.clear();
+        pods.clear();
+        objects.clear();
     }
 }
 

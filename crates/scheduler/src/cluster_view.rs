@@ -14,9 +14,14 @@ use rustc_hash::FxHashMap;
 use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
 
 /// The copy. It is empty until the first batch.
+///
+/// Most of the work for a change is to put its pod on a node. A copy of which only the [`PodList`] is read saves this work:
+/// its cache has the nodes without their pods.
 #[derive(Debug, Default)]
 pub struct ClusterView {
     cache: Cache,
+    /// Whether the cache has the nodes without their pods.
+    lists_pods_only: bool,
     pods: FxHashMap<PodUid, FollowedPod>,
     names: Names,
     scheduler_names: Vec<Sym>,
@@ -30,6 +35,10 @@ pub struct ClusterView {
 #[derive(Debug, Default)]
 struct Names(FxHashMap<Sym, FxHashMap<Arc<str>, PodUid>>);
 
+/// The pods of a copy with their places, for readers that do not need the nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct PodList<'a>(&'a ClusterView);
+
 /// One pod, with the texts of its symbols.
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
@@ -38,13 +47,19 @@ pub struct PodView<'a> {
 }
 
 impl ClusterView {
+    /// A copy of which only the [`PodList`] is read, until [`Self::put_pods_on_nodes`].
+    #[must_use]
+    pub fn of_pods_only() -> Self {
+        Self { lists_pods_only: true, ..Self::default() }
+    }
+
     /// Applies a batch of changes.
     pub fn apply(&mut self, batch: ChangeBatch) {
         if batch.is_first {
-            *self = Self::default();
+            *self = Self { lists_pods_only: self.lists_pods_only, ..Self::default() };
         }
-        for (sym, text) in &batch.symbols {
-            self.cache.symbols_mut().mirror(*sym, text);
+        for (sym, text) in batch.symbols {
+            self.cache.symbols_mut().mirror(sym, text);
         }
         for (name, node) in batch.nodes {
             match node {
@@ -64,12 +79,43 @@ impl ClusterView {
         (self.as_of, self.is_complete) = (batch.as_of, batch.is_complete);
     }
 
+    /// Brings the cache up to date with the pods, and keeps it so from now on.
+    pub fn put_pods_on_nodes(&mut self) {
+        if std::mem::take(&mut self.lists_pods_only) {
+            for (uid, pod) in &self.pods {
+                place(&mut self.cache, uid, Some(pod));
+            }
+        }
+    }
+
+    /// Takes the pods out of the cache. From now on only the [`PodList`] is read, until [`Self::put_pods_on_nodes`].
+    pub fn take_pods_off_nodes(&mut self) {
+        if !std::mem::replace(&mut self.lists_pods_only, true) {
+            for uid in self.pods.keys() {
+                self.cache.remove_pod(uid);
+            }
+        }
+    }
+
+    /// Whether the cache has the nodes without their pods.
+    #[must_use]
+    pub fn lists_pods_only(&self) -> bool {
+        self.lists_pods_only
+    }
+
+    /// The pods.
+    #[must_use]
+    pub fn pod_list(&self) -> PodList<'_> {
+        PodList(self)
+    }
+
     fn set_pod(&mut self, uid: PodUid, pod: Option<FollowedPod>) {
         let before = self.pods.get(&uid);
         let is_new = before.is_none();
         // While a pod waits in the queue or is being bound, often only its record changes.
-        if !pod.as_ref().zip(before).is_some_and(|(pod, before)| is_placed_like(pod, before)) {
-            self.place(&uid, pod.as_ref());
+        let is_placed = pod.as_ref().zip(before).is_some_and(|(pod, before)| is_placed_like(pod, before));
+        if !self.lists_pods_only && !is_placed {
+            place(&mut self.cache, &uid, pod.as_ref());
         }
         match pod {
             Some(pod) => {
@@ -84,23 +130,6 @@ impl ClusterView {
                 }
             }
         }
-    }
-
-    /// Updates the pod in the cache to match the scheduler's cache.
-    fn place(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) {
-        let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
-        let Some((pod, node)) = placed else {
-            self.cache.remove_pod(uid);
-            return;
-        };
-        // The object of an assumed pod names no node.
-        let added = if pod.node_name == node {
-            self.cache.add_pod(Arc::clone(pod)).map(drop)
-        } else {
-            self.cache.remove_pod(uid);
-            self.cache.assume(pod, node).map(berth_cache::Assumed::settled)
-        };
-        debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
     }
 
     /// The time at which the copy equalled the scheduler's state, by the scheduler's clock.
@@ -122,7 +151,7 @@ impl ClusterView {
         self.is_complete
     }
 
-    /// The nodes, the pods on them, and objects of other kinds.
+    /// The nodes, the pods on them unless only pods are read, and objects of other kinds.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
@@ -168,7 +197,7 @@ impl ClusterView {
     pub fn without_pod<R>(&mut self, uid: &str, work: impl FnOnce(&Self) -> R) -> R {
         let removed = self.pods.remove_entry(uid);
         if let Some((uid, _)) = &removed {
-            self.place(uid, None);
+            place(&mut self.cache, uid, None);
         }
         let result = work(self);
         if let Some((uid, pod)) = removed {
@@ -188,6 +217,25 @@ impl ClusterView {
 
     fn text(&self, sym: Sym) -> &str {
         self.table().symbols.text(sym)
+    }
+}
+
+impl<'a> PodList<'a> {
+    /// The time at which the copy equalled the scheduler's state, by the scheduler's clock.
+    #[must_use]
+    pub fn as_of(self) -> Time {
+        self.0.as_of()
+    }
+
+    /// Whether the list equals what the scheduler knew at [`Self::as_of`]. Otherwise, some of the data is older or missing.
+    #[must_use]
+    pub fn is_complete(self) -> bool {
+        self.0.is_complete()
+    }
+
+    /// The pods, as [`ClusterView::pods`] has them.
+    pub fn pods(self) -> impl Iterator<Item = PodView<'a>> {
+        self.0.pods()
     }
 }
 
@@ -283,6 +331,23 @@ impl Names {
 /// Whether both pods are the same object at the same place in the cache.
 fn is_placed_like(pod: &FollowedPod, other: &FollowedPod) -> bool {
     Arc::ptr_eq(&pod.pod, &other.pod) && pod.place.node() == other.place.node()
+}
+
+/// Updates the pod in the cache to match the scheduler's cache.
+fn place(cache: &mut Cache, uid: &PodUid, pod: Option<&FollowedPod>) {
+    let placed = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?)));
+    let Some((pod, node)) = placed else {
+        cache.remove_pod(uid);
+        return;
+    };
+    // The object of an assumed pod names no node.
+    let added = if pod.node_name == node {
+        cache.add_pod(Arc::clone(pod)).map(drop)
+    } else {
+        cache.remove_pod(uid);
+        cache.assume(pod, node).map(berth_cache::Assumed::settled)
+    };
+    debug_assert!(added.is_ok(), "a pod of the scheduler's cache cannot be cached: {added:?}");
 }
 
 /// The amounts other than zero, by name.

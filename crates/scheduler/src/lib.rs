@@ -70,12 +70,12 @@ pub use bindings::{
     granted::{CyclePod, RefusedEffect},
 };
 pub use change_feed::{ChangeBatch, CopyKind, FollowedPod, PodPlace};
-pub use cluster_view::{ClusterView, PodView};
+pub use cluster_view::{ClusterView, PodList, PodView};
 pub use cycle::LastAttempt;
 pub use effect_bytes::HeldBytes;
 pub use event::Event;
 pub use host_objects::{Handle, HostObjects};
-pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
+pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, Totals, WaitResult};
 pub use occurrence::{ObjectChange, Occurrence, PodMoved, PodName};
 pub use outbox::NotBoundAttempt;
 pub use preparation::{Preparation, Prepared, SwapError};

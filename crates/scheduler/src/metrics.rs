@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_cache::Sizes;
-use berth_model::Sym;
+use berth_model::{Sym, Time};
 use berth_queue::{PendingPods, QueueMetrics};
 
 /// How an attempt ended.
@@ -114,6 +114,19 @@ pub struct Metrics {
     pub bindings: usize,
     /// Owners whose pods are held back because a plugin faulted over them, by plugin.
     pub held_owners: BTreeMap<String, usize>,
+}
+
+/// The state of a scheduler in a few numbers. They are at hand, so no copy has to follow for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The time of the numbers, by the scheduler's clock.
+    pub as_of: Time,
+    /// Nodes that exist.
+    pub nodes: usize,
+    /// Pods between Reserve and PostBind.
+    pub bindings: usize,
+    /// The longest time in milliseconds since a waiting pod was added or last tried.
+    pub longest_wait: u64,
 }
 
 /// A single measurement for a histogram.

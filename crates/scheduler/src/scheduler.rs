@@ -22,7 +22,7 @@ use crate::{
     event::Event,
     event_handlers::{self, EventHandlers},
     host_objects::HostObjects,
-    metrics::{Metrics, Observation},
+    metrics::{Metrics, Observation, Totals},
     occurrence::Occurrence,
     outbox::NotBoundAttempt,
     preparation::SwapRequest,
@@ -348,6 +348,18 @@ impl Scheduler {
             waiting_pods: self.bindings.n_held_by_permit(),
             bindings: self.bindings.len(),
             held_owners: self.context.held_owners(),
+        }
+    }
+
+    /// The state in a few numbers. The call takes the same short time for each size of the cluster.
+    #[must_use]
+    pub fn totals(&self, now: Time) -> Totals {
+        let waits_since = self.context.queue().longest_waits_since();
+        Totals {
+            as_of: now,
+            nodes: self.context.table().n_nodes(),
+            bindings: self.bindings.len(),
+            longest_wait: waits_since.map_or(0, |since| now.since(since)),
         }
     }
 

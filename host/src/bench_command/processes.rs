@@ -21,7 +21,11 @@ use berth_cluster::{WatchEvent, WatchHandle, Watches, spawn_watches};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, sync::mpsc};
 
-pub(super) use self::{scheduler::Program, server::Server, users::Users};
+pub(super) use self::{
+    scheduler::Program,
+    server::Server,
+    users::{Users, View},
+};
 use self::{
     scheduler::SchedulerProcess,
     server::{Objects, RunningServer},

@@ -43,10 +43,11 @@ async fn two_runs_of_the_engine_are_compared() {
 /// Users that look at the page and explain pods are measured as well, and figures name them.
 #[tokio::test]
 async fn users_ask_while_pods_are_scheduled() {
-    let users = ["--browsers", "2", "--explain", "--kept-decisions-mib", "0"];
+    let users = ["--browsers", "2", "--view", "pods", "--explain", "--kept-decisions-mib", "0"];
     let figures = figures(&[&SMALL[..], &["--through", "http", "--rate", "20"], &users].concat()).await;
     let [figures] = figures.as_slice() else { panic!("{figures:?}") };
-    assert_eq!(figures["runner"], "http, native, 2 browsers, explanations");
+    assert_eq!(figures["runner"], "http, native, 2 browsers of pending pods, explanations");
+    assert!(number(figures, "/copy/microsPerPod") > 0.0 && number(figures, "/copy/percentOfCore") > 0.0, "{figures}");
     assert!(
         number(figures, "/explanationMillis/p50") > 0.0 && number(figures, "/firstViewMillis/max") > 0.0,
         "{figures}"

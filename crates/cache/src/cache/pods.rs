@@ -202,10 +202,14 @@ impl Cache {
 
     fn place(&mut self, pod: Arc<Pod>, node: Sym, state: State) {
         self.changed.pods.note(&pod.uid);
-        self.nodes.entry(node).or_default().pods.push(pod.uid.clone());
+        let entry = self.nodes.entry(node).or_default();
+        entry.pods.push(pod.uid.clone());
+        let idx = entry.idx();
         self.pods.insert(pod.uid.clone(), CachedPod { pod: Arc::clone(&pod), node, state, slot: None });
         self.count(&pod, node, 1);
-        self.relist(&pod.uid);
+        if let Some(idx) = idx {
+            self.list(&pod.uid, idx);
+        }
     }
 
     /// Adds a pod of the cache to the table's list of pods. Its node must have a row.

@@ -123,7 +123,7 @@ fn long_texts_are_kept_as_digests_that_compare_as_they_do() {
 fn temporary_symbols_leave_no_trace_but_replicas_are_told() {
     let mut mirror = Symbols::default();
     let first = Sym(u32::try_from(WELL_KNOWN.len()).unwrap());
-    mirror.mirror(first, "first");
+    mirror.mirror(first, "first".into());
     let (position, n_sweeps) = (mirror.position(), mirror.n_sweeps());
     let begun = mirror.begin_temporary();
     let mut interning = mirror.of_object();
@@ -135,7 +135,7 @@ fn temporary_symbols_leave_no_trace_but_replicas_are_told() {
     assert!(mirror.n_sweeps() > n_sweeps);
     assert_eq!(mirror.since(position), [(own, "")]);
     // The number belongs to another string, which an object of the past does not release.
-    mirror.mirror(own, "other");
+    mirror.mirror(own, "other".into());
     drop(uses);
     mirror.free_eagerly();
     mirror.free_unused(|_| false);

@@ -35,7 +35,7 @@ impl WhatIf for Answers {
 }
 
 fn scheduler() -> (Hostile, Page<Hostile>) {
-    let scheduler = Hostile { nodes: 1, pods: 0, orders: Arc::default() };
+    let scheduler = Hostile { nodes: 1, ..Hostile::default() };
     let page =
         Page::new(scheduler.clone(), Health::default(), Arc::default(), History::default(), Some(Arc::new(Answers)));
     (scheduler, page)

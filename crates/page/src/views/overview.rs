@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use berth_scheduler::{ClusterView, PodPlace};
+use berth_scheduler::PodList;
 use berth_serving::Probe;
 use berth_telemetry::{
     clock,
@@ -84,7 +84,7 @@ pub(crate) struct Shown {
 
 impl Overview {
     pub(crate) async fn of<S: Source>(page: &Page<S>, shown: Shown) -> Result<Self, Refusal> {
-        let mut overview = page.read(move |view| copied(view, shown)).await?;
+        let mut overview = present(page, shown).await?;
         let (minute, figures) = (page.history.last_minute(), page.metrics.scheduler.figures());
         overview.is_leading = page.health.is_leading();
         overview.leader = page.health.leader().map(|leader| leader.to_string());
@@ -100,25 +100,25 @@ impl Overview {
     }
 }
 
-fn copied(view: &ClusterView, shown: Shown) -> Overview {
+/// The data about pods and nodes. Only a list of pods needs a copy of the scheduler's data.
+async fn present<S: Source>(page: &Page<S>, shown: Shown) -> Result<Overview, Refusal> {
+    let totals = page.totals().await?;
     let mut overview = Overview {
-        as_of_milliseconds: clock::wall(view.as_of()),
-        is_whole: view.is_complete(),
-        nodes: view.table().n_nodes(),
-        pending: shown.pods.then(|| pods::pending(view)),
+        as_of_milliseconds: clock::wall(totals.as_of),
+        is_whole: true,
+        nodes: totals.nodes,
+        binding: totals.bindings,
+        longest_wait_milliseconds: totals.longest_wait,
         ..Overview::default()
     };
-    for pod in view.pods() {
-        match pod.place() {
-            PodPlace::Queued(waiting) => {
-                let waits = view.as_of().since(waiting.record.queued_at);
-                overview.longest_wait_milliseconds = overview.longest_wait_milliseconds.max(waits);
-            }
-            PodPlace::Binding(_) => overview.binding += 1,
-            PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => {}
-        }
+    if shown.pods {
+        let read = |list: PodList<'_>| (pods::pending(list), list.as_of(), list.is_complete());
+        let (pending, as_of, is_whole) = page.read_pods(read).await?;
+        overview.pending = Some(pending);
+        overview.is_whole = is_whole;
+        overview.as_of_milliseconds = clock::wall(totals.as_of.min(as_of));
     }
-    overview
+    Ok(overview)
 }
 
 async fn complaints<S: Source>(page: &Page<S>, shown: Shown) -> Result<Vec<OverviewComplaint>, Refusal> {

@@ -1,10 +1,11 @@
 //! Pending pods: by reason, by owner, and one by one, the oldest first.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
-use berth_model::pod::Owner;
+use berth_model::{Time, pod::Owner};
 use berth_queue::{QueuedPod, Waiting};
-use berth_scheduler::{ClusterView, PodPlace, PodView};
+use berth_scheduler::{PodList, PodPlace, PodView};
+use berth_telemetry::clock;
 use maud::{Markup, html};
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +122,7 @@ pub(super) async fn render<S: Source>(
 
 async fn make<S: Source>(page: &Page<S>, filter: Filter, filters: Markup) -> Result<View, Refusal> {
     let asked = filter.clone();
-    let copied = page.read(move |view| copied(view, &asked)).await?;
+    let copied = page.read_pods(move |pods| copied(pods, &asked)).await?;
     let content = content(&copied, &filter);
     Ok(View { title: TITLE.to_owned(), filters, content, age: copied.age, every: super::SECOND })
 }
@@ -129,8 +130,8 @@ async fn make<S: Source>(page: &Page<S>, filter: Filter, filters: Markup) -> Res
 const TITLE: &str = "Pending pods";
 
 /// Pending pods of all namespaces, for the overview.
-pub(super) fn pending(view: &ClusterView) -> Pending {
-    let copied = copied(view, &Filter::default());
+pub(super) fn pending(pods: PodList<'_>) -> Pending {
+    let copied = copied(pods, &Filter::default());
     let group = |group: Group| PendingGroup { reason: group.key, pods: group.pods, oldest_milliseconds: group.oldest };
     let pod = |row: Row| PendingPod {
         namespace: row.namespace,
@@ -156,18 +157,18 @@ struct Waits<'a> {
     owner: usize,
 }
 
-fn copied(view: &ClusterView, filter: &Filter) -> Copied {
+fn copied(pods: PodList<'_>, filter: &Filter) -> Copied {
     let is_asked = |asked: &str, is: &str| asked.is_empty() || asked == is;
     let (mut reasons, mut owners) = (Groups::default(), Groups::default());
     let mut waits: Vec<Waits<'_>> = Vec::new();
     let mut text = String::new();
-    for pod in view.pods() {
+    for pod in pods.pods() {
         let PodPlace::Queued(waiting) = pod.place() else { continue };
-        if !is_asked(&filter.namespace, pod.namespace()) {
+        if !filter.namespace.is_empty() && filter.namespace != pod.namespace() {
             continue;
         }
         let record = &waiting.record;
-        let age = view.as_of().since(record.first_queued_at.unwrap_or(record.queued_at));
+        let age = pods.as_of().since(record.first_queued_at.unwrap_or(record.queued_at));
         write_reason(&mut text, record);
         let reason = reasons.count(&text, age);
         write_owner(&mut text, pod.pod().owner.as_ref());
@@ -180,15 +181,27 @@ fn copied(view: &ClusterView, filter: &Filter) -> Copied {
             && is_asked(&filter.owner, owners.key(it.owner))
             && (filter.name.is_empty() || it.pod.name().contains(&filter.name))
     });
-    waits.sort_by(|one, other| other.age.cmp(&one.age).then_with(|| one.pod.name().cmp(other.pod.name())));
-    let row = |it: &Waits<'_>| row(view, it, reasons.key(it.reason), owners.key(it.owner));
-    let rows = waits.iter().skip(filter.first).take(ROWS).map(row).collect();
     let matching = waits.len();
+    let oldest_first =
+        |one: &Waits<'_>, other: &Waits<'_>| other.age.cmp(&one.age).then_with(|| one.pod.name().cmp(other.pod.name()));
+    keep_first(&mut waits, filter.first.saturating_add(ROWS), oldest_first);
+    let row = |it: &Waits<'_>| row(pods.as_of(), it, reasons.key(it.reason), owners.key(it.owner));
+    let rows = waits.iter().skip(filter.first).map(row).collect();
     let (by_reason, by_owner) = (reasons.largest_first(), owners.largest_first());
-    Copied { age: Age::of(view), all, by_reason, by_owner, matching, rows }
+    let age = Age::at(clock::wall(pods.as_of()), pods.is_complete());
+    Copied { age, all, by_reason, by_owner, matching, rows }
 }
 
-fn row(view: &ClusterView, it: &Waits<'_>, reason: &str, owner: &str) -> Row {
+/// Keeps the first items of this order, sorted. The other items need not be sorted, and there may be many.
+fn keep_first<T>(items: &mut Vec<T>, n_kept: usize, order: impl Fn(&T, &T) -> Ordering + Copy) {
+    if n_kept < items.len() {
+        items.select_nth_unstable_by(n_kept, order);
+        items.truncate(n_kept);
+    }
+    items.sort_by(order);
+}
+
+fn row(now: Time, it: &Waits<'_>, reason: &str, owner: &str) -> Row {
     let record = &it.waiting.record;
     Row {
         namespace: it.pod.namespace().to_owned(),
@@ -199,7 +212,7 @@ fn row(view: &ClusterView, it: &Waits<'_>, reason: &str, owner: &str) -> Row {
         attempts: record.attempts,
         priority: it.pod.priority(),
         age: it.age,
-        waits: view.as_of().since(record.queued_at),
+        waits: now.since(record.queued_at),
         nominated: it.pod.nominated_node().to_owned(),
     }
 }
@@ -239,23 +252,31 @@ fn write_owner(text: &mut String, owner: Option<&Owner>) {
 struct Groups {
     places: HashMap<String, usize>,
     groups: Vec<Group>,
+    /// The position of the group that was last counted. The next pod is often of the same group.
+    last: usize,
 }
 
 impl Groups {
     /// Adds a pod to the group, and returns the group's position.
     fn count(&mut self, key: &str, age: u64) -> usize {
-        let place = match self.places.get(key) {
-            Some(place) => *place,
-            None => {
-                self.places.insert(key.to_owned(), self.groups.len());
-                self.groups.push(Group { key: key.to_owned(), pods: 0, oldest: 0 });
-                self.groups.len() - 1
-            }
-        };
+        let place = self.place(key);
+        self.last = place;
         if let Some(group) = self.groups.get_mut(place) {
             (group.pods, group.oldest) = (group.pods + 1, group.oldest.max(age));
         }
         place
+    }
+
+    fn place(&mut self, key: &str) -> usize {
+        if self.groups.get(self.last).is_some_and(|group| group.key == key) {
+            return self.last;
+        }
+        if let Some(place) = self.places.get(key) {
+            return *place;
+        }
+        self.places.insert(key.to_owned(), self.groups.len());
+        self.groups.push(Group { key: key.to_owned(), pods: 0, oldest: 0 });
+        self.groups.len() - 1
     }
 
     fn key(&self, place: usize) -> &str {
@@ -367,6 +388,15 @@ fn pods(rows: &[Row]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_first_items_are_kept_and_sorted() {
+        for n_kept in [0, 3, 9, 20] {
+            let mut items = vec![5, 3, 9, 1, 7, 2, 8, 6, 4];
+            keep_first(&mut items, n_kept, Ord::cmp);
+            assert_eq!(items, (1..=9).take(n_kept).collect::<Vec<i32>>());
+        }
+    }
 
     /// The scheduler in the tests of all views has no profile, so no pod waits there.
     #[test]

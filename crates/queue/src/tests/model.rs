@@ -252,6 +252,7 @@ impl Pair {
         // No pod occurs twice, so equal numbers mean equal sets.
         assert_eq!(n_waiting, reference.pods.values().filter(|entry| entry.is_waiting()).count());
         assert_eq!(queue.pending_pods(), reference.sizes());
+        assert_eq!(queue.longest_waits_since(), queue.iter().map(|(record, _)| record.queued_at).min());
         assert_eq!(queue.next_wakeup().map(|time| time.0), reference.next_wakeup());
         assert_eq!(in_flight.len() + n_waiting, reference.pods.len());
         for record in in_flight {

@@ -30,8 +30,8 @@ impl Scheduler {
     /// symbols may exist. Returns whether a node, a pod or an object differs from before.
     pub fn follow(&mut self, batch: ChangeBatch) -> bool {
         let Self { context, cycle, followed, .. } = self;
-        for (sym, text) in &batch.symbols {
-            context.symbols_mut().mirror(*sym, text);
+        for (sym, text) in batch.symbols {
+            context.symbols_mut().mirror(sym, text);
         }
         // Answers about earlier pods name symbols, which may stand for other strings now.
         cycle.plugins_replaced();

@@ -8,12 +8,17 @@ use berth_queue::SubQueue;
 use berth_framework::DeltaSource as _;
 
 use super::kit::{Bench, assigned, node, pod, pod_maker};
-use crate::{BindingStage, ClusterView, CopyKind, Event, PodHolder, PodPlace, Scheduler};
+use crate::{BindingStage, ClusterView, CopyKind, Event, PodHolder, PodPlace, Scheduler, Totals};
 
 /// Applies the changes until none are left.
 pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
+    catch_up_as(CopyKind::Shown, view, bench);
+}
+
+/// [`catch_up`] for any copy.
+pub(super) fn catch_up_as(copy: CopyKind, view: &mut ClusterView, bench: &mut Bench) {
     loop {
-        view.apply(bench.scheduler.changes(bench.now));
+        view.apply(bench.scheduler.changes_for(copy, bench.now));
         if view.is_complete() {
             return;
         }
@@ -33,7 +38,7 @@ fn of_view(view: &ClusterView) -> BTreeMap<String, String> {
         };
         Some((pod.pod().uid.to_string(), format!("{} {place}, nominated: {}", pod.name(), pod.nominated_node())))
     };
-    view.pods().filter_map(show).collect()
+    view.pod_list().pods().filter_map(show).collect()
 }
 
 fn of_scheduler(scheduler: &Scheduler) -> BTreeMap<String, String> {
@@ -66,8 +71,25 @@ fn nodes(table: &berth_model::ClusterTable) -> BTreeMap<String, (i64, i64, i64)>
 }
 
 pub(super) fn assert_same(view: &ClusterView, scheduler: &Scheduler) {
-    assert_eq!(of_view(view), of_scheduler(scheduler));
+    assert_same_pods(view, scheduler);
     assert_eq!(nodes(view.table()), nodes(scheduler.cache().table()));
+}
+
+/// Compares the pods of a copy, and the scheduler's totals with those of the copy.
+pub(super) fn assert_same_pods(view: &ClusterView, scheduler: &Scheduler) {
+    assert_eq!(of_view(view), of_scheduler(scheduler));
+    let now = view.as_of();
+    let mut totals = Totals { as_of: now, nodes: view.table().n_nodes(), ..Totals::default() };
+    for pod in view.pods() {
+        match pod.place() {
+            PodPlace::Queued(waiting) => {
+                totals.longest_wait = totals.longest_wait.max(now.since(waiting.record.queued_at));
+            }
+            PodPlace::Binding(_) => totals.bindings += 1,
+            PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => {}
+        }
+    }
+    assert_eq!(scheduler.totals(now), totals);
 }
 
 #[test]
@@ -119,6 +141,47 @@ fn a_copy_that_does_not_keep_up_begins_again() {
     view.apply(batch);
     catch_up(&mut view, &mut bench);
     assert_same(&view, &bench.scheduler);
+}
+
+#[test]
+fn pods_are_put_on_nodes_when_somebody_reads_nodes() {
+    let mut bench = Bench::with_nodes(3, 2);
+    for index in 0..8 {
+        bench.apply(pod_maker(&format!("p{index}"), 1).build());
+    }
+    let actions = bench.settle();
+    bench.event(super::kit::bind_finished(&actions, "p0", Ok(())));
+    let mut view = ClusterView::of_pods_only();
+    catch_up(&mut view, &mut bench);
+    assert_same_pods(&view, &bench.scheduler);
+    assert_eq!(view.cache().sizes().pods, 0, "a list of pods costs no work on nodes");
+    view.put_pods_on_nodes();
+    assert_same(&view, &bench.scheduler);
+    bench.event(Event::NodeDeleted { name: "n2".to_owned() });
+    bench.event(Event::NodeApplied(Box::new(node("n9", 2))));
+    bench.settle();
+    catch_up(&mut view, &mut bench);
+    assert_same(&view, &bench.scheduler);
+    view.take_pods_off_nodes();
+    assert_eq!(view.cache().sizes().pods, 0);
+    bench.apply(assigned("p0", 1, "n9"));
+    catch_up(&mut view, &mut bench);
+    assert_same_pods(&view, &bench.scheduler);
+    view.put_pods_on_nodes();
+    assert_same(&view, &bench.scheduler);
+}
+
+#[test]
+fn a_list_of_pods_that_begins_again_is_still_a_list() {
+    let mut bench = Bench::with_nodes(1, 2);
+    bench.apply(pod_maker("p", 1).build());
+    bench.settle();
+    let mut view = ClusterView::of_pods_only();
+    catch_up(&mut view, &mut bench);
+    bench.scheduler.end_following();
+    catch_up(&mut view, &mut bench);
+    assert_eq!((view.cache().sizes().pods, view.table().n_nodes()), (0, 1));
+    assert_same_pods(&view, &bench.scheduler);
 }
 
 #[test]
@@ -197,13 +260,7 @@ fn two_copies_follow_at_their_own_pace() {
     catch_up(&mut view, &mut bench);
     bench.apply(pod_maker("early", 1).build());
     bench.settle();
-    let follow = |other: &mut ClusterView, bench: &mut Bench| loop {
-        other.apply(bench.scheduler.changes_for(CopyKind::Asked, bench.now));
-        if other.is_complete() {
-            break;
-        }
-    };
-    follow(&mut other, &mut bench);
+    catch_up_as(CopyKind::Asked, &mut other, &mut bench);
     assert_same(&other, &bench.scheduler);
     assert!(view.find_pod("default", "early").is_none(), "the first copy has not asked again");
     bench.apply(pod_maker("late", 1).build());

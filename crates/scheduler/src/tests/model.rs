@@ -6,11 +6,11 @@ use berth_framework::PermitVerdict;
 use proptest::prelude::*;
 
 use super::{
-    follow::{assert_same, catch_up},
+    follow::{assert_same, assert_same_pods, catch_up, catch_up_as},
     kit::{Bench, node, pod_maker},
     waiting::{claim_applied, patch, wait},
 };
-use crate::{Action, ClusterView, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
+use crate::{Action, ClusterView, CopyKind, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
 
 /// The answer of the fake API server to a binding.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +100,8 @@ struct World {
     undelivered: Vec<Event>,
     n_uids: u32,
     view: ClusterView,
+    /// A copy that is read as a list of pods and as nodes in turn.
+    list: ClusterView,
 }
 
 impl World {
@@ -113,6 +115,7 @@ impl World {
             undelivered: Vec::new(),
             n_uids: 0,
             view: ClusterView::default(),
+            list: ClusterView::of_pods_only(),
         }
     }
 
@@ -263,7 +266,10 @@ impl World {
                 self.carry_out();
             }
             Op::Look => self.look(),
-            Op::EndFollowing => self.bench.scheduler.end_following(),
+            Op::EndFollowing => {
+                self.bench.scheduler.end_following();
+                self.bench.scheduler.end_following_of(CopyKind::Asked);
+            }
         }
     }
 
@@ -277,6 +283,14 @@ impl World {
     fn look(&mut self) {
         catch_up(&mut self.view, &mut self.bench);
         assert_same(&self.view, &self.bench.scheduler);
+        catch_up_as(CopyKind::Asked, &mut self.list, &mut self.bench);
+        assert_same_pods(&self.list, &self.bench.scheduler);
+        if self.n_uids.is_multiple_of(2) {
+            self.list.put_pods_on_nodes();
+            assert_same(&self.list, &self.bench.scheduler);
+        } else {
+            self.list.take_pods_off_nodes();
+        }
     }
 
     /// Makes everything work again and lets an hour pass.

@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{any, get},
 };
-use berth_scheduler::{ClusterView, PodView};
+use berth_scheduler::{PodList, PodView};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::prometheus_text;
@@ -73,7 +73,7 @@ impl<Model: ReadModel> Resources<Model> {
         {
             return Some(text.clone());
         }
-        let text = self.scheduler.read(|view| view.is_complete().then(|| Bytes::from(text_of(view)))).await??;
+        let text = self.scheduler.read_pods(|pods| pods.is_complete().then(|| Bytes::from(text_of(pods)))).await??;
         *kept = Some((Instant::now(), text.clone()));
         // An answer is as large as the cluster, so it is dropped even if there is no next request.
         let slot = Arc::clone(&self.kept);
@@ -102,8 +102,8 @@ impl Amounts {
 }
 
 /// The lines of both metrics.
-fn text_of(view: &ClusterView) -> String {
-    let mut pods: Vec<PodView<'_>> = view.pods().collect();
+fn text_of(pods: PodList<'_>) -> String {
+    let mut pods: Vec<PodView<'_>> = pods.pods().collect();
     pods.sort_unstable_by_key(|pod| (pod.namespace(), pod.name()));
     let mut text = String::new();
     for (name, what, amounts) in [
@@ -169,7 +169,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use berth_model::Time;
-    use berth_scheduler::{Event, Scheduler, Settings};
+    use berth_scheduler::{ClusterView, Event, Scheduler, Settings};
     use serde_json::json;
 
     use super::*;
@@ -218,7 +218,7 @@ mod tests {
                 "{{namespace=\"default\",node=\"n1\",pod=\"ok\",priority=\"0\",resource=\"{resource}\",scheduler=\"default-scheduler\",unit=\"{unit}\"}}"
             )
         };
-        let text = text_of(&view([pod("ok")]));
+        let text = text_of(view([pod("ok")]).pod_list());
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             format!("kube_pod_resource_limit{} 2", labels("cpu", "cores")),
@@ -227,7 +227,7 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert!(text.starts_with("# HELP kube_pod_resource_limit [STABLE] Resources limit for workloads"), "{text}");
-        assert_eq!(text_of(&view([])), "");
+        assert_eq!(text_of(view([]).pod_list()), "");
     }
 
     #[test]

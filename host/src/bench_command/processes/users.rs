@@ -12,6 +12,7 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use berth_bench::Answers;
+use clap::ValueEnum;
 use futures::StreamExt as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -23,10 +24,24 @@ const PAUSE: Duration = Duration::from_millis(100);
 const HTML: &str = "text/html";
 const EVENTS: &str = "text/event-stream";
 
+/// A view of the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(in crate::bench_command) enum View {
+    /// The first view
+    #[default]
+    Now,
+    /// Pending pods
+    Pods,
+    /// The map of the nodes
+    Nodes,
+}
+
 /// The number of users of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::bench_command) struct Users {
     pub(in crate::bench_command) browsers: u16,
+    /// The view that the browsers show.
+    pub(in crate::bench_command) view: View,
     pub(in crate::bench_command) explains: bool,
 }
 
@@ -42,7 +57,7 @@ impl Users {
         let answers = Arc::<Mutex<Answers>>::default();
         let mut tasks = JoinSet::new();
         for _ in 0..self.browsers {
-            tasks.spawn(browse(socket.to_owned(), Arc::clone(&answers)));
+            tasks.spawn(browse(socket.to_owned(), self.view.path(), Arc::clone(&answers)));
         }
         if self.explains {
             tasks.spawn(explain(socket.to_owned(), pods, Arc::clone(&answers)));
@@ -52,9 +67,24 @@ impl Users {
 
     /// The words in the runner's name; empty if nobody asks.
     pub(in crate::bench_command) fn words(self) -> String {
-        let browsers = if self.browsers > 0 { format!(", {} browsers", self.browsers) } else { String::new() };
+        let view = match self.view {
+            View::Now => "",
+            View::Pods => " of pending pods",
+            View::Nodes => " of nodes",
+        };
+        let browsers = if self.browsers > 0 { format!(", {} browsers{view}", self.browsers) } else { String::new() };
         let explains = if self.explains { ", explanations" } else { "" };
         format!("{browsers}{explains}")
+    }
+}
+
+impl View {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Now => "/page",
+            Self::Pods => "/page/pods",
+            Self::Nodes => "/page/nodes",
+        }
     }
 }
 
@@ -66,11 +96,11 @@ impl AskingUsers {
     }
 }
 
-/// Shows the page's first view, and follows it.
-async fn browse(socket: PathBuf, answers: Arc<Mutex<Answers>>) {
+/// Shows a view of the page, and follows it.
+async fn browse(socket: PathBuf, view: &'static str, answers: Arc<Mutex<Answers>>) {
     let time = loop {
         let asked = Instant::now();
-        match get(&socket, "/page", HTML).await {
+        match get(&socket, view, HTML).await {
             Ok(()) => break asked.elapsed(),
             Err(_) => sleep(PAUSE).await,
         }
@@ -78,7 +108,7 @@ async fn browse(socket: PathBuf, answers: Arc<Mutex<Answers>>) {
     answers.lock().unwrap_or_else(PoisonError::into_inner).first_views.push(time);
     loop {
         // The scheduler ends each stream after a while. A browser then asks again.
-        if get(&socket, "/page", EVENTS).await.is_err() {
+        if get(&socket, view, EVENTS).await.is_err() {
             sleep(PAUSE).await;
         }
     }
