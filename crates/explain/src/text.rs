@@ -241,7 +241,11 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
                 writeln!(out, ": it looked at {visited}{of_all} nodes, and {feasible} of them fit{earlier}{tied}")?;
             }
         }
-        Outcome::Rejected { message } => writeln!(out, "\n{attempt}, {ago} ago: {message}")?,
+        Outcome::Rejected { message } => {
+            let earlier =
+                if sampled.has_earlier_answers { " (some answers were cached for equivalent pods)" } else { "" };
+            writeln!(out, "\n{attempt}, {ago} ago: {message}{earlier}")?;
+        }
         Outcome::Failed { message } => writeln!(out, "\n{attempt}, {ago} ago, failed: {message}")?,
     }
     if let Some(trace) = &decision.trace {
