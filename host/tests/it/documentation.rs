@@ -92,6 +92,12 @@ async fn a_pod_goes_to_the_zone_and_the_node_with_fewer_like_it() {
     kubectl.run(&format!("apply -f {}", example("spread-by-zone")));
     let node = node_of(&cluster, &scheduler, "mypod").await;
     assert!(["node-00002", "node-00003"].contains(&node.as_str()), "{node} is not in zone B");
+    // The other node of zone B would do, too. Its scores are shown beside those of the pod's node.
+    let other = if node == "node-00002" { "node-00003" } else { "node-00002" };
+    let arguments = ["explain", "pod", "mypod", "--node", other, "-o", "json", "--socket", &scheduler.socket()];
+    let compared = json_of(&Process::berth(arguments).ended(DEADLINE).await)["analysis"]["node"].clone();
+    let nodes = (&compared["winner"]["node"], &compared["scores"]["node"]);
+    assert_eq!(nodes, (&json!(node), &json!(other)), "{compared}");
     kubectl.run("delete pod mypod");
 
     let two = fs::read_to_string(example("spread-by-zone-and-node")).expect("the example");
