@@ -7,7 +7,7 @@ use berth_framework::{Code, Profile, run::Rejection};
 use berth_model::{NodeIdx, NodeSet};
 use serde::{Deserialize, Serialize};
 
-use crate::resources::{Lack, lacks};
+use crate::resources::{Lack, lacks, missing_share};
 
 /// The number of nodes that are named.
 const N_NEAREST: usize = 5;
@@ -76,15 +76,13 @@ pub(crate) fn nearest(
     nodes.into_iter().map(near).collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "distances are compared roughly")]
 fn distance(call: &Call<'_>, rejections: &[Rejection], node: NodeIdx) -> Distance {
     let of_node = || rejections.iter().filter(|rejection| rejection.nodes.contains(node));
     let is_unresolvable = |rejection: &&Rejection| rejection.status.code == Code::UnschedulableAndUnresolvable;
-    let lacks = lacks(call.table, call.pod, node);
     Distance {
         n_plugins: of_node().count(),
         n_unresolvable: of_node().filter(is_unresolvable).count(),
-        missing: lacks.iter().map(|lack| lack.missing as f64 / lack.requested.max(1) as f64).sum(),
+        missing: missing_share(call.table, call.pod, node),
     }
 }
 

@@ -65,6 +65,16 @@ pub(crate) fn lacks(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<Lack>
     requests(pod).filter_map(lack).collect()
 }
 
+/// The sum of the amounts that the node lacks, each as a share of the pod's request.
+#[expect(clippy::cast_precision_loss, reason = "nodes are compared roughly")]
+pub(crate) fn missing_share(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> f64 {
+    let shares = requests(pod).map(|(resource, requested)| {
+        let missing = requested.saturating_sub(free(table, resource, node)).max(0);
+        missing as f64 / requested as f64
+    });
+    shares.sum()
+}
+
 /// The resources that the node lacks, with the amounts that are left there.
 pub(crate) fn shortages(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<(Sym, i64)> {
     let left = requests(pod).map(|(resource, requested)| (resource, requested, free(table, resource, node)));

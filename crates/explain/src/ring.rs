@@ -1,6 +1,8 @@
 //! The last decisions.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, hash::BuildHasher as _};
+
+use rustc_hash::FxBuildHasher;
 
 use crate::record::{DecisionRecord, NotBound};
 
@@ -8,6 +10,9 @@ use crate::record::{DecisionRecord, NotBound};
 #[derive(Debug, Default)]
 pub struct DecisionRing {
     records: VecDeque<DecisionRecord>,
+    /// The hash of each record's uid, in the order of the records. The scheduling thread waits while a decision is
+    /// looked up, and the uids themselves are all over the memory.
+    hashes: VecDeque<u64>,
     bytes: usize,
     max_bytes: usize,
 }
@@ -28,6 +33,7 @@ impl DecisionRing {
     /// Keeps a decision. It replaces the oldest ones if there is no room.
     pub fn push(&mut self, record: DecisionRecord) {
         self.bytes += record.bytes();
+        self.hashes.push_back(hash(&record.uid));
         self.records.push_back(record);
         self.shrink();
     }
@@ -45,8 +51,10 @@ impl DecisionRing {
     /// The decisions about the pod, the newest first, at most `n_most`.
     #[must_use]
     pub fn about(&self, uid: &str, n_most: usize) -> Vec<&DecisionRecord> {
+        let wanted = hash(uid);
+        let hashed = self.hashes.iter().zip(&self.records).rev();
         let mut found = Vec::new();
-        for record in self.records.iter().rev().filter(|record| *record.uid == *uid) {
+        for (_, record) in hashed.filter(|(hash, record)| **hash == wanted && *record.uid == *uid) {
             found.push(record);
             // Nothing is older than the first attempt.
             if record.attempt == 1 || found.len() == n_most {
@@ -78,9 +86,14 @@ impl DecisionRing {
         while self.bytes > self.max_bytes
             && let Some(oldest) = self.records.pop_front()
         {
+            self.hashes.pop_front();
             self.bytes -= oldest.bytes();
         }
     }
+}
+
+fn hash(uid: &str) -> u64 {
+    FxBuildHasher.hash_one(uid)
 }
 
 #[cfg(test)]
@@ -115,7 +128,7 @@ mod tests {
             ring.push(record(number));
             assert!(ring.bytes() <= bound);
         }
-        assert_eq!(ring.len(), 10);
+        assert_eq!((ring.len(), ring.hashes.len()), (10, 10));
         let last = |ring: &DecisionRing, uid: &str| ring.about(uid, 1).first().map(|record| (*record).clone());
         assert_eq!(last(&ring, "uid-989"), None, "the oldest give way");
         assert_eq!(last(&ring, "uid-990").map(|record| record.at), Some(Time(990)));

@@ -18,8 +18,8 @@ pub trait EndCycle {
 /// A hook of plugins that keep something about the cluster that they compute from the table.
 pub trait Follow {
     /// Called inside a component after its replica changed. The plugin can catch up here, in portions and within the
-    /// time of a sync, instead of all at once in the next cycle. Native plugins are not called; they catch up in the
-    /// cycle.
+    /// time of a sync, instead of all at once in the next cycle. A native plugin that schedules pods is not called,
+    /// because it catches up in the cycle. One that is kept for questions about pods is called between two questions.
     fn follow(&mut self, table: &ClusterTable);
 }
 

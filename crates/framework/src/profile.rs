@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 
-use berth_model::{ClusterTable, NodeIdx, Time};
+use berth_model::{BinaryId, ClusterTable, NodeIdx, Time};
 
 use crate::{
     effect::Permission,
@@ -166,7 +166,7 @@ impl Profile {
 
     /// The binary that answers for a plugin; `None` if a stand-in answers.
     #[must_use]
-    pub fn binary(&self, plugin: PluginIdx) -> Option<berth_model::BinaryId> {
+    pub fn binary(&self, plugin: PluginIdx) -> Option<BinaryId> {
         self.instances.get(plugin.index())?.plugin.version().binary
     }
 
@@ -229,6 +229,28 @@ impl Profile {
             }
         }
         different
+    }
+
+    /// The native plugins, with what they have read of the table, for [`Self::continue_natives`] of a later profile.
+    #[must_use]
+    pub fn into_natives(self) -> Vec<Instance> {
+        let is_native = |instance: &Instance| instance.plugin.version().binary == Some(BinaryId::Native);
+        self.instances.into_iter().filter(is_native).collect()
+    }
+
+    /// Takes over native plugins of an earlier profile, each in place of the own plugin with the same name and the same
+    /// arguments. They must have been asked about the same table, and no cycle that they know may be used again. The
+    /// others are dropped.
+    pub fn continue_natives(&mut self, earlier: Vec<Instance>) {
+        for Instance { name, args, plugin, .. } in earlier {
+            let own = self.instances.iter_mut().find(|own| own.name == name);
+            if let Some(own) = own
+                && own.args == args
+                && own.plugin.version() == plugin.version()
+            {
+                own.plugin = plugin;
+            }
+        }
     }
 
     /// The plugins, for a caller that drops them where no cycle waits for that.

@@ -1,8 +1,9 @@
 //! `/explain`: the reason why a pod is on its node, or waits.
 //!
 //! The pod's state comes from the copy that follows the scheduler, and the last decision comes from the ring. The
-//! answers of plugins about each node are determined on the copy. Separate instances of the plugins are made for the
-//! question and dropped after it.
+//! answers of plugins about each node are determined on the copy, by instances of the plugins that schedule no pod.
+//! Native instances are [kept](crate::kept_plugins) for the next question. Instances of components are dropped after the
+//! question, and so are all instances that saw a pod that does not exist: the symbols of this pod are taken back.
 
 mod subject;
 
@@ -42,10 +43,11 @@ use tokio::{
 };
 
 use self::subject::subject;
-use crate::follower::Follower;
+use crate::follower::{Copied, Follower};
 
-/// The cycle in which plugins are asked. The instances for a question see only this cycle and the next ones.
-pub(crate) const CYCLE: CycleId = CycleId(1);
+/// The cycle in which plugins are asked about a pod that does not exist. Their instances see only this cycle and the next
+/// ones.
+const CYCLE: CycleId = CycleId(1);
 
 /// The maximum size of a manifest, and the maximum time for its arrival. The API server accepts 3 MiB; a pod has a few
 /// KiB.
@@ -284,7 +286,7 @@ impl Explainer {
         node: Option<String>,
     ) -> Result<Explanation, ExplainError> {
         let (its_namespace, its_name) = (namespace.to_owned(), name.to_owned());
-        let asked = self.follower.ask(move |view| known(view, &its_namespace, &its_name)).await;
+        let asked = self.follower.ask(move |copied| known(&copied.view, &its_namespace, &its_name)).await;
         let unknown = || ExplainError::UnknownPod(namespace.to_owned(), name.to_owned());
         let Known { uid, subject, as_of, is_complete } = asked.ok_or(ExplainError::Slow)?.ok_or_else(unknown)?;
         let (decision, earlier_attempts) = self.decisions_about(&uid);
@@ -297,8 +299,13 @@ impl Explainer {
         match self.profile(subject.scheduler_name.clone()).await? {
             Ok(profile) => {
                 notes.extend(self.without_extenders());
-                let asked =
-                    self.follower.ask(move |view| PluginsSay::about(view, profile, &uid, node.as_deref())).await;
+                let about = move |copied: &mut Copied| {
+                    let Copied { view, plugins, .. } = copied;
+                    plugins.ask(profile, |profile, cycle| {
+                        PluginsSay::about(view, Asked { profile, cycle, node: node.as_deref(), chosen: None }, &uid)
+                    })
+                };
+                let asked = self.follower.ask_further(about).await;
                 if let Some(they_say) = asked.ok_or(ExplainError::Slow)? {
                     if !they_say.blind.is_empty() {
                         let plugins = they_say.blind.join(", ");
@@ -336,14 +343,15 @@ impl Explainer {
         let mut subject = manifest.subject();
         let Manifest { pod, mut notes } = manifest;
         notes.extend(self.without_extenders());
-        let asked = self.follower.ask(move |view| {
+        let asked = self.follower.ask(move |Copied { view, .. }| {
             let (as_of, is_complete) = (view.as_of(), view.is_complete());
             let gates = profile.plugins.at(Point::PreEnqueue).iter().copied();
             // A plugin that may not see what it needs is not asked, and the analysis says what is missing.
             let gates: Vec<PluginIdx> = gates.filter(|plugin| profile.is_blind(*plugin).is_none()).collect();
-            let nodes = AskedNodes { asked: node.as_deref(), chosen: None };
-            let (analysis, answer) =
-                view.with_new_pod(&pod, |view, pod| ask(view, &mut profile, &Arc::new(pod), nodes, &gates));
+            let (analysis, answer) = view.with_new_pod(&pod, |view, pod| {
+                let asked = Asked { profile: &mut profile, cycle: CYCLE, node: node.as_deref(), chosen: None };
+                ask(view, asked, &Arc::new(pod), &gates)
+            });
             let closed = answer.filter(|(_, status)| !status.is_success());
             let gate = closed.map(|(plugin, status)| subject::gate(&mut profile, plugin, &status));
             (analysis, gate, as_of, is_complete)
@@ -399,7 +407,7 @@ fn dated(mut explanation: Explanation, notes: Vec<String>, as_of: Time) -> Expla
     explanation
 }
 
-fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
+fn known(view: &ClusterView, namespace: &str, name: &str) -> Option<Known> {
     let pod = view.find_pod(namespace, name)?;
     Some(Known {
         uid: pod.pod().uid.clone(),
@@ -409,7 +417,18 @@ fn known(view: &mut ClusterView, namespace: &str, name: &str) -> Option<Known> {
     })
 }
 
-/// The answers of new plugin instances about a pod.
+/// The plugins that are asked.
+struct Asked<'a> {
+    profile: &'a mut Profile,
+    /// The first of the cycles in which they are asked.
+    cycle: CycleId,
+    /// The node that the caller asks about.
+    node: Option<&'a str>,
+    /// The node that the pod has.
+    chosen: Option<Sym>,
+}
+
+/// The answers of plugins about a pod.
 struct PluginsSay {
     /// The answers about each node.
     analysis: Analysis,
@@ -426,14 +445,15 @@ struct PluginsSay {
 
 impl PluginsSay {
     /// Asks the plugins about the pod. `None` if the pod no longer exists.
-    fn about(view: &mut ClusterView, mut profile: Profile, uid: &PodUid, node: Option<&str>) -> Option<Self> {
+    fn about(view: &mut ClusterView, asked: Asked<'_>, uid: &PodUid) -> Option<Self> {
+        let profile = &mut *asked.profile;
         let followed = view.pod(uid)?;
-        let nodes = AskedNodes { asked: node, chosen: followed.place().node() };
+        let chosen = followed.place().node();
         // A pod with a node is examined as if it had none, because its node would otherwise count as a request for that
         // node.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
         let out_of_service = match followed.place() {
-            PodPlace::Queued(waiting) => subject::out_of_service(view.as_of(), &mut profile, waiting),
+            PodPlace::Queued(waiting) => subject::out_of_service(view.as_of(), profile, waiting),
             PodPlace::Binding(_) | PodPlace::Assumed { .. } | PodPlace::Bound { .. } | PodPlace::Unscheduled => None,
         };
         let (rejected_by, gate): (Vec<Arc<str>>, _) = match followed.place() {
@@ -445,12 +465,13 @@ impl PluginsSay {
                 (Vec::new(), None)
             }
         };
-        let retries = subject::retries(&mut profile, &rejected_by);
+        let retries = subject::retries(profile, &rejected_by);
         let is_blind = |plugin: &PluginManifest| plugin.needs.pod_json && pod.json.is_none();
         let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
         let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
         let gate: Vec<PluginIdx> = gate.and_then(|name| profile.find(&name)).into_iter().collect();
-        let (analysis, answer) = view.without_pod(uid, |view| ask(view, &mut profile, &pod, nodes, &gate));
+        let asked = Asked { chosen, ..asked };
+        let (analysis, answer) = view.without_pod(uid, |view| ask(view, asked, &pod, &gate));
         // A plugin that did not follow the cluster may let the pod in by mistake.
         let answer = answer.map(|(_, status)| status);
         let at_the_gate = answer.filter(|status| analysis.error.is_none() || !status.is_success());
@@ -458,23 +479,14 @@ impl PluginsSay {
     }
 }
 
-/// The nodes of a question.
-#[derive(Clone, Copy)]
-struct AskedNodes<'a> {
-    /// The node that the caller asks about.
-    asked: Option<&'a str>,
-    /// The node that the pod has.
-    chosen: Option<Sym>,
-}
-
 /// Asks the plugins about the pod. Returns their answers, and what [`at_the_gates`] answers.
 fn ask(
     view: &ClusterView,
-    profile: &mut Profile,
+    asked: Asked<'_>,
     pod: &Arc<Pod>,
-    nodes: AskedNodes<'_>,
     gates: &[PluginIdx],
 ) -> (Analysis, Option<(PluginIdx, Status)>) {
+    let Asked { profile, cycle, node, chosen } = asked;
     profile.set_meter(Meter::of_every_attempt(Arc::new(clock::Stopwatch)));
     let table = view.table();
     if let Err(Refusal { plugin, status }) = profile.sync(view.cache()) {
@@ -483,11 +495,10 @@ fn ask(
         return (analysis, at_the_gates(profile, pod, table, gates));
     }
     let nominated = NominatedPods::new(table, pod, view.nominated_pods());
-    let AskedNodes { asked: node, chosen } = nodes;
     let row = node.and_then(|node| table.find(table.symbols.lookup(node)?));
     let chosen = chosen.and_then(|node| table.find(node));
     let question = Question { order: view.cache().order(), nominated: &nominated, node: row, chosen };
-    let call = Call::new(CYCLE, view.as_of(), pod, table);
+    let call = Call::new(cycle, view.as_of(), pod, table);
     let mut analysis = analyze(profile, &call, &question);
     if let (Some(node), None) = (node, row) {
         analysis.node = Some(NodeReport { node: node.to_owned(), ..NodeReport::default() });

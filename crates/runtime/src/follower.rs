@@ -1,12 +1,30 @@
-//! A copy of the scheduler's data on a separate thread. Everything that is shown to people is read from it.
+//! A copy of the scheduler's data. Everything that is shown to people is read from it.
 //!
-//! While there are readers, the thread asks the scheduling thread for its changes ([`Scheduler::changes`]), one batch
+//! While there are readers, a thread asks the scheduling thread for its changes ([`Scheduler::changes`]), one batch
 //! per turn. A new copy arrives in portions of the same size, so that readers never stop a cycle. If there was no
 //! reader for a while, the copy is dropped, and the scheduling thread no longer records changes.
+//!
+//! Two threads use the copy, one at a time:
+//!
+//! - The *follower* has a low priority. It fills the copy and keeps it up to date, and it serves readers that come again
+//!   and again, such as browsers.
+//! - The *explainer* has the usual priority, and answers questions of people, one at a time. While all processors are
+//!   busy, a thread of low priority gets about a twentieth of one, so an answer would take twenty times its processor
+//!   time. For a question, the explainer also brings the copy up to date, which is at most [`EVERY`] behind. It has the
+//!   follower fill a new copy. While further questions wait, the explainer rests after each for as long as it worked, so
+//!   that many questions take at most half of a processor from the scheduling thread.
+//!
+//! The explainer waits for a follower that is busy with the copy, so a question may sometimes wait for one batch or one
+//! view at low priority.
 
 use std::{
     io,
-    sync::mpsc::{self as channel, Receiver, RecvTimeoutError, SyncSender},
+    panic::{self, AssertUnwindSafe},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self as channel, Receiver, RecvTimeoutError, SyncSender, TryRecvError},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -17,6 +35,9 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,
 };
+use tracing::error;
+
+use crate::kept_plugins::KeptPlugins;
 
 /// The maximum number of readers that wait. Further readers are turned away.
 const MAX_WAITING: usize = 64;
@@ -33,6 +54,9 @@ const EVERY: Duration = Duration::from_millis(200);
 
 /// The copy is dropped if there was no reader for this long.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// The maximum time for which the explainer rests between two questions.
+const MAX_REST: Duration = Duration::from_millis(100);
 
 /// A request to the scheduling thread.
 #[derive(Debug)]
@@ -51,15 +75,30 @@ pub(crate) trait Following {
     fn is_complete(&self) -> bool;
 }
 
-impl Following for ClusterView {
+/// The copy, with the plugins that answer questions about it.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    pub view: ClusterView,
+    pub plugins: KeptPlugins,
+    /// Whether the copy has been complete since it began. It then lacks at most the newest changes.
+    is_filled: bool,
+}
+
+impl Following for Copied {
     const KIND: CopyKind = CopyKind::Shown;
 
     fn apply(&mut self, batch: ChangeBatch) {
-        Self::apply(self, batch);
+        if batch.is_first {
+            // The view begins again with another table.
+            self.plugins.clear();
+            self.is_filled = false;
+        }
+        self.view.apply(batch);
+        self.is_filled |= self.view.is_complete();
     }
 
     fn is_complete(&self) -> bool {
-        Self::is_complete(self)
+        self.view.is_complete()
     }
 }
 
@@ -74,102 +113,241 @@ impl FollowRequest {
     }
 }
 
-type Read = Box<dyn FnOnce(&mut ClusterView) + Send>;
+type Read = Box<dyn FnOnce(&mut Copied) + Send>;
 
-/// Provides the copy. Cheap to clone. The thread ends with the last clone.
-#[derive(Clone, Debug)]
-pub(crate) struct Follower(SyncSender<Read>);
-
-/// The data of the thread.
-struct FollowerThread {
-    reads: Receiver<Read>,
-    requests: mpsc::Sender<FollowRequest>,
-    copy: Copy,
+/// The state of the copy that a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AsOf {
+    /// The state of the scheduler when the question is answered.
+    Now,
+    /// The state that the copy has, for the next part of a question.
+    Before,
 }
 
-/// The copy, if there is one.
-#[expect(clippy::large_enum_variant, reason = "there is one of it, on its own thread")]
-enum Copy {
-    None,
-    Kept {
-        view: ClusterView,
-        /// An answer that had not arrived at the last check.
-        awaited: Option<Receiver<ChangeBatch>>,
-        read_at: Instant,
-    },
+/// A question for the explainer.
+struct Question {
+    as_of: AsOf,
+    read: Read,
+}
+
+/// Provides the copy. Cheap to clone. The threads end with the last clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Follower {
+    reads: SyncSender<Read>,
+    questions: SyncSender<Question>,
+}
+
+/// The copy, if there is one, for both threads.
+#[derive(Clone)]
+struct SharedCopy {
+    kept: Arc<Mutex<Option<Kept>>>,
+    requests: mpsc::Sender<FollowRequest>,
+}
+
+/// The copy, and the state of its updates.
+struct Kept {
+    copied: Copied,
+    /// An answer that had not arrived at the last check.
+    awaited: Option<Receiver<ChangeBatch>>,
+    read_at: Instant,
+    updated_at: Instant,
+}
+
+/// The data of the follower.
+struct FollowerThread {
+    reads: Receiver<Read>,
+    shared: SharedCopy,
+}
+
+/// The data of the explainer.
+struct ExplainerThread {
+    questions: Receiver<Question>,
+    /// The way to the follower.
+    reads: SyncSender<Read>,
+    shared: SharedCopy,
 }
 
 impl Follower {
-    /// Starts the thread, which sends `requests` to the scheduling thread.
+    /// Starts the threads, which send `requests` to the scheduling thread.
     ///
     /// # Errors
     /// The system cannot start more threads.
     pub(crate) fn start(requests: mpsc::Sender<FollowRequest>) -> io::Result<Self> {
-        let (read, reads) = channel::sync_channel(MAX_WAITING);
-        let following = FollowerThread { reads, requests, copy: Copy::None };
+        let shared = SharedCopy { kept: Arc::default(), requests };
+        let (reads, incoming) = channel::sync_channel(MAX_WAITING);
+        let following = FollowerThread { reads: incoming, shared: shared.clone() };
         berth_threads::spawn_background("follower", move || following.run())?;
-        Ok(Self(read))
+        let (questions, incoming) = channel::sync_channel(MAX_WAITING);
+        let explaining = ExplainerThread { questions: incoming, reads: reads.clone(), shared };
+        thread::Builder::new().name("explainer".to_owned()).spawn(move || explaining.run()).map(drop)?;
+        Ok(Self { reads, questions })
     }
-}
 
-impl Follower {
-    /// Reads as [`ReadModel::read`] does, for a reader that changes the copy temporarily and then restores it.
+    /// Asks a question of a person about the scheduler's data as it is at the moment. The question may change the copy
+    /// temporarily and then restore it. `None` if there is no answer in time, or if too many questions wait.
     pub(crate) async fn ask<R: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut ClusterView) -> R + Send + 'static,
+        ask: impl FnOnce(&mut Copied) -> R + Send + 'static,
     ) -> Option<R> {
-        let (answer, answered) = oneshot::channel();
-        let asking = Box::new(move |view: &mut ClusterView| {
-            // The reader may have stopped waiting.
-            if !answer.is_closed() {
-                drop(answer.send(ask(view)));
-            }
-        });
-        self.0.try_send(asking).ok()?;
+        self.ask_as_of(AsOf::Now, ask).await
+    }
+
+    /// The next part of a question, as [`Self::ask`], about the state of the copy that the first part left.
+    pub(crate) async fn ask_further<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Copied) -> R + Send + 'static,
+    ) -> Option<R> {
+        self.ask_as_of(AsOf::Before, ask).await
+    }
+
+    async fn ask_as_of<R: Send + 'static>(
+        &self,
+        as_of: AsOf,
+        ask: impl FnOnce(&mut Copied) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (read, answered) = answering(ask);
+        self.questions.try_send(Question { as_of, read }).ok()?;
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
     }
 }
 
 impl ReadModel for Follower {
     async fn read<R: Send + 'static>(&self, read: impl FnOnce(&ClusterView) -> R + Send + 'static) -> Option<R> {
-        self.ask(move |view| read(view)).await
+        let (read, answered) = answering(move |copied| read(&copied.view));
+        self.reads.try_send(read).ok()?;
+        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
     }
 }
 
+/// A read that sends its result, unless nobody waits for it any more.
+fn answering<R: Send + 'static>(ask: impl FnOnce(&mut Copied) -> R + Send + 'static) -> (Read, oneshot::Receiver<R>) {
+    let (answer, answered) = oneshot::channel();
+    let read = move |copied: &mut Copied| {
+        if !answer.is_closed() {
+            drop(answer.send(ask(copied)));
+        }
+    };
+    (Box::new(read), answered)
+}
+
 impl FollowerThread {
-    fn run(mut self) {
+    fn run(self) {
         while let Some(read) = self.next_reader() {
-            read(self.up_to_date());
+            self.shared.read(AsOf::Now, read);
         }
     }
 
     /// Waits for a reader, and keeps the copy up to date while it waits. `None` means that no more readers will come.
-    fn next_reader(&mut self) -> Option<Read> {
-        loop {
-            let Copy::Kept { view, awaited, read_at } = &mut self.copy else { return self.reads.recv().ok() };
+    fn next_reader(&self) -> Option<Read> {
+        while self.shared.is_kept() {
             match self.reads.recv_timeout(EVERY) {
                 Ok(read) => return Some(read),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) if read_at.elapsed() < KEPT_FOR => {
-                    catch_up(view, awaited, &self.requests, EVERY);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    self.copy = Copy::None;
-                    // The scheduling thread may have ended.
-                    let _ = self.requests.blocking_send(FollowRequest::End(CopyKind::Shown));
-                }
+                Err(RecvTimeoutError::Timeout) => self.shared.follow(),
             }
+        }
+        self.reads.recv().ok()
+    }
+}
+
+impl ExplainerThread {
+    fn run(self) {
+        let mut worked = Duration::ZERO;
+        while let Some(Question { as_of, read }) = self.next_question(worked) {
+            let begun = Instant::now();
+            let as_of = if self.has_it_filled() { AsOf::Before } else { as_of };
+            self.shared.read(as_of, read);
+            worked = begun.elapsed();
         }
     }
 
-    fn up_to_date(&mut self) -> &mut ClusterView {
-        if let Copy::None = self.copy {
-            self.copy = Copy::Kept { view: ClusterView::default(), awaited: None, read_at: Instant::now() };
+    /// Waits for a question. If one waits already, the thread first rests for as long as it `worked` for the last one.
+    /// `None` means that no more questions will come.
+    fn next_question(&self, worked: Duration) -> Option<Question> {
+        match self.questions.try_recv() {
+            Ok(question) => {
+                thread::sleep(worked.min(MAX_REST));
+                Some(question)
+            }
+            Err(TryRecvError::Empty) => self.questions.recv().ok(),
+            Err(TryRecvError::Disconnected) => None,
         }
-        let Copy::Kept { view, awaited, read_at } = &mut self.copy else { unreachable!("it was made just now") };
-        *read_at = Instant::now();
-        catch_up(view, awaited, &self.requests, CATCH_UP);
-        view
+    }
+
+    /// Has the follower fill the copy if it is new. Returns whether the follower did so.
+    fn has_it_filled(&self) -> bool {
+        if self.shared.is_filled() {
+            return false;
+        }
+        let (filled, wait) = channel::sync_channel(1);
+        let read = Box::new(move |_: &mut Copied| {
+            // The explainer may have stopped waiting.
+            let _ = filled.try_send(());
+        });
+        self.reads.try_send(read).is_ok() && wait.recv_timeout(READ_TIMEOUT).is_ok()
+    }
+}
+
+impl SharedCopy {
+    fn lock(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_kept(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    fn is_filled(&self) -> bool {
+        self.lock().as_ref().is_some_and(|kept| kept.copied.is_filled)
+    }
+
+    /// Lets `read` read the copy, which is made if there is none.
+    fn read(&self, as_of: AsOf, read: Read) {
+        let mut shared = self.lock();
+        let is_new = shared.is_none();
+        let kept = shared.get_or_insert_with(Kept::new);
+        kept.read_at = Instant::now();
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+            if is_new || as_of == AsOf::Now {
+                kept.catch_up(&self.requests, CATCH_UP);
+            }
+            read(&mut kept.copied);
+        }));
+        if outcome.is_err() {
+            error!("an answer from the copy of the scheduler's data panicked; the scheduler is not affected");
+            // The copy may be in any state.
+            self.end(&mut shared);
+        }
+    }
+
+    /// Updates the copy while nobody reads it, or drops it if nobody has done so for a while.
+    fn follow(&self) {
+        let mut shared = self.lock();
+        let Some(kept) = &mut *shared else { return };
+        if kept.read_at.elapsed() >= KEPT_FOR {
+            self.end(&mut shared);
+        } else if kept.updated_at.elapsed() >= EVERY {
+            kept.catch_up(&self.requests, EVERY);
+            kept.copied.plugins.follow(kept.copied.view.table());
+        }
+    }
+
+    fn end(&self, kept: &mut Option<Kept>) {
+        *kept = None;
+        // The scheduling thread may have ended.
+        let _ = self.requests.blocking_send(FollowRequest::End(CopyKind::Shown));
+    }
+}
+
+impl Kept {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { copied: Copied::default(), awaited: None, read_at: now, updated_at: now }
+    }
+
+    fn catch_up(&mut self, requests: &mpsc::Sender<FollowRequest>, limit: Duration) {
+        catch_up(&mut self.copied, &mut self.awaited, requests, limit);
+        self.updated_at = Instant::now();
     }
 }
 
@@ -211,12 +389,11 @@ pub(crate) fn catch_up<C: Following>(
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use berth_scheduler::{Event, Settings};
     use serde_json::json;
 
     use super::*;
+    use crate::kept_plugins::tests::asked;
 
     fn pod(name: &str) -> Event {
         let pod = json!({
@@ -257,6 +434,77 @@ mod tests {
         assert_eq!(names(&follower).await, Some(vec!["a".to_owned(), "b".to_owned()]));
         drop(follower);
         assert_eq!(scheduling.join().expect("no panic"), 0, "with the last reader the follower ends");
+    }
+
+    /// A scheduling thread that answers, until the follower is gone.
+    fn scheduling(mut requests: mpsc::Receiver<FollowRequest>) -> thread::JoinHandle<()> {
+        thread::spawn(move || {
+            let mut scheduler = Scheduler::new(Settings::default(), Vec::new());
+            scheduler.handle(pod("a"), Time(1));
+            while let Some(request) = requests.blocking_recv() {
+                request.answer(&mut scheduler, Time(1));
+            }
+        })
+    }
+
+    fn is_known(copied: &mut Copied) -> bool {
+        copied.view.find_pod("default", "a").is_some()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_question_sees_the_whole_copy_and_has_parts() {
+        let (sender, requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("two threads");
+        let scheduling = scheduling(requests);
+        assert_eq!(follower.ask_further(is_known).await, Some(true), "the first copy is filled even for this");
+        assert_eq!(follower.ask(|copied| asked(&mut copied.plugins)).await.as_deref(), Some("asked 1, followed 0"));
+        let further = follower.ask_further(|copied| asked(&mut copied.plugins)).await;
+        assert!(
+            further.is_some_and(|answer| answer.starts_with("asked 2, ")),
+            "with the plugins of the question before"
+        );
+        drop(follower);
+        scheduling.join().expect("no panic");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_question_that_panics_costs_only_its_answer() {
+        let (sender, requests) = mpsc::channel(1);
+        let follower = Follower::start(sender).expect("two threads");
+        let scheduling = scheduling(requests);
+        assert_eq!(follower.ask::<()>(|_| panic!("a defect")).await, None);
+        assert_eq!(follower.ask(is_known).await, Some(true));
+        assert_eq!(names(&follower).await, Some(vec!["a".to_owned()]));
+        drop(follower);
+        scheduling.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_copy_that_begins_again_has_other_plugins() {
+        let mut copied = Copied::default();
+        for (is_first, expected) in
+            [(true, "asked 1, followed 0"), (false, "asked 2, followed 0"), (true, "asked 1, followed 0")]
+        {
+            copied.apply(ChangeBatch { is_first, ..ChangeBatch::default() });
+            assert_eq!(asked(&mut copied.plugins), expected);
+        }
+    }
+
+    /// The niceness of the calling thread.
+    #[cfg(target_os = "linux")]
+    fn niceness() -> Option<String> {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("it is mounted");
+        // The name of the thread is in parentheses, before the third field. The niceness is the 19th field.
+        stat.rsplit_once(')')?.1.split_whitespace().nth(16).map(str::to_owned)
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn questions_of_people_have_the_priority_of_the_process() {
+        let (sender, requests) = mpsc::channel(1);
+        drop(requests);
+        let follower = Follower::start(sender).expect("two threads");
+        assert_eq!(follower.ask(|_| niceness()).await, Some(niceness()));
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -16,6 +16,7 @@ mod extenders;
 mod follower;
 mod front;
 mod informers;
+mod kept_plugins;
 mod log_lines;
 mod options;
 mod page;

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use berth_explain::{Explanation, Refusals, refusals};
-use berth_framework::{Call, Profile};
+use berth_framework::{Call, CycleId, Profile};
 use berth_model::{Pod, PodUid, Sym};
 use berth_page::{Page, Source, SourceError};
 use berth_plugin_host::{HostSettings, Message, Order, PluginReport};
@@ -14,7 +14,8 @@ use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::{
     admin::LOCAL,
-    explain::{CYCLE, ExplainError, Explainer, hide},
+    explain::{ExplainError, Explainer, hide},
+    follower::Copied,
     tasks::Tasks,
 };
 
@@ -39,8 +40,8 @@ impl Source for Explainer {
 
     async fn refusals(&self, namespace: &str, name: &str) -> Result<Refusals, SourceError> {
         let names = (namespace.to_owned(), name.to_owned());
-        let found = self.follower.ask(move |view| {
-            let pod = view.find_pod(&names.0, &names.1)?;
+        let found = self.follower.ask(move |copied| {
+            let pod = copied.view.find_pod(&names.0, &names.1)?;
             Some((pod.pod().uid.clone(), pod.scheduler_name().to_owned()))
         });
         let found = found.await.ok_or(ExplainError::Slow)?;
@@ -49,7 +50,11 @@ impl Source for Explainer {
         let profile = self.profile(scheduler_name).await?;
         let profile =
             profile.map_err(|reason| SourceError::Unavailable(format!("plugins were not asked: {reason}")))?;
-        let asked = self.follower.ask(move |view| refusals_now(view, profile, &uid)).await.ok_or(ExplainError::Slow)?;
+        let about = move |copied: &mut Copied| {
+            let Copied { view, plugins, .. } = copied;
+            plugins.ask(profile, |profile, cycle| refusals_now(view, profile, cycle, &uid))
+        };
+        let asked = self.follower.ask_further(about).await.ok_or(ExplainError::Slow)?;
         asked.ok_or_else(unknown)?
     }
 
@@ -93,15 +98,20 @@ impl From<ExplainError> for SourceError {
 }
 
 /// The refusals for the pod; `None` if the pod no longer exists.
-fn refusals_now(view: &mut ClusterView, mut profile: Profile, uid: &PodUid) -> Option<Result<Refusals, SourceError>> {
+fn refusals_now(
+    view: &mut ClusterView,
+    profile: &mut Profile,
+    cycle: CycleId,
+    uid: &PodUid,
+) -> Option<Result<Refusals, SourceError>> {
     let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(view.pod(uid)?.pod()) });
     Some(view.without_pod(uid, |view| {
         if let Err(refusal) = profile.sync(view.cache()) {
             let text = format!("{}: {}", profile.name(refusal.plugin), refusal.status.message());
             return Err(SourceError::Unavailable(text));
         }
-        let call = Call::new(CYCLE, view.as_of(), &pod, view.table());
-        refusals(&mut profile, &call, view.cache().order()).map_err(|status| SourceError::Unavailable(status.message()))
+        let call = Call::new(cycle, view.as_of(), &pod, view.table());
+        refusals(profile, &call, view.cache().order()).map_err(|status| SourceError::Unavailable(status.message()))
     }))
 }
 

@@ -18,12 +18,17 @@ use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
 pub struct ClusterView {
     cache: Cache,
     pods: FxHashMap<PodUid, FollowedPod>,
+    names: Names,
     scheduler_names: Vec<Sym>,
     features: Features,
     held_owners: BTreeMap<OwnerId, HeldOwner>,
     as_of: Time,
     is_complete: bool,
 }
+
+/// The uids of pods by namespace and name.
+#[derive(Debug, Default)]
+struct Names(FxHashMap<Sym, FxHashMap<Arc<str>, PodUid>>);
 
 /// One pod, with the texts of its symbols.
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +65,24 @@ impl ClusterView {
     }
 
     fn set_pod(&mut self, uid: PodUid, pod: Option<FollowedPod>) {
-        self.place(&uid, pod.as_ref());
+        let before = self.pods.get(&uid);
+        let is_new = before.is_none();
+        // While a pod waits in the queue or is being bound, often only its record changes.
+        if !pod.as_ref().zip(before).is_some_and(|(pod, before)| is_placed_like(pod, before)) {
+            self.place(&uid, pod.as_ref());
+        }
         match pod {
-            Some(pod) => drop(self.pods.insert(uid, pod)),
-            None => drop(self.pods.remove(&uid)),
+            Some(pod) => {
+                if is_new {
+                    self.names.insert(&pod.pod);
+                }
+                self.pods.insert(uid, pod);
+            }
+            None => {
+                if let Some(gone) = self.pods.remove(&uid) {
+                    self.names.remove(&gone.pod);
+                }
+            }
         }
     }
 
@@ -132,11 +151,11 @@ impl ClusterView {
         self.pods.get(uid).map(|followed| PodView { followed, view: self })
     }
 
-    /// The pod with this name. The call searches all pods.
+    /// The pod with this name.
     #[must_use]
     pub fn find_pod(&self, namespace: &str, name: &str) -> Option<PodView<'_>> {
         let namespace = self.table().symbols.lookup(namespace)?;
-        self.pods().find(|pod| pod.pod().namespace == namespace && *pod.pod().name == *name)
+        self.pod(self.names.find(namespace, name)?)
     }
 
     /// The nominated pods with the names of their nodes, in no particular order.
@@ -238,6 +257,32 @@ impl<'a> PodView<'a> {
         let scalars = scalars.iter().map(|(name, amount)| (name.as_str(), *amount));
         by_name([*milli_cpu, *memory, *ephemeral_storage], scalars)
     }
+}
+
+impl Names {
+    fn insert(&mut self, pod: &Pod) {
+        self.0.entry(pod.namespace).or_default().insert(Arc::clone(&pod.name), pod.uid.clone());
+    }
+
+    /// Forgets a pod, unless another pod has its name by now.
+    fn remove(&mut self, pod: &Pod) {
+        let Some(of_namespace) = self.0.get_mut(&pod.namespace) else { return };
+        if of_namespace.get(&pod.name) == Some(&pod.uid) {
+            of_namespace.remove(&pod.name);
+        }
+        if of_namespace.is_empty() {
+            self.0.remove(&pod.namespace);
+        }
+    }
+
+    fn find(&self, namespace: Sym, name: &str) -> Option<&PodUid> {
+        self.0.get(&namespace)?.get(name)
+    }
+}
+
+/// Whether both pods are the same object at the same place in the cache.
+fn is_placed_like(pod: &FollowedPod, other: &FollowedPod) -> bool {
+    Arc::ptr_eq(&pod.pod, &other.pod) && pod.place.node() == other.place.node()
 }
 
 /// The amounts other than zero, by name.

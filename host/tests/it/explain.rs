@@ -204,6 +204,37 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     assert!(pods.items.is_empty(), "{pods:?}");
 }
 
+/// The plugins that answered one question answer the next one, about another pod and with what has changed meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_in_turn_get_each_their_own_answer() {
+    let bench = Bench::start().await;
+    let labelled = |name: &str| {
+        let mut labelled = pod(name, "100m", "64Mi");
+        labelled["metadata"]["labels"] = json!({"app": "web"});
+        labelled
+    };
+    let mut apart = labelled("apart");
+    let term = json!({"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"});
+    apart["spec"]["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    bench.cluster.create(&labelled("web")).await;
+    bench.cluster.node_of("web").await;
+    bench.cluster.create(&apart).await;
+    bench.cluster.until("apart pending", |seen| seen.messages.contains_key("apart")).await;
+    let refusing = async |name: &str| {
+        let explained = json_of(&bench.ask(&["pod", name, "-o", "json"]).await);
+        explained["analysis"]["plugins"][0]["plugin"].clone()
+    };
+    assert_eq!(refusing("apart").await, "InterPodAffinity");
+    assert_eq!(refusing("web").await, Value::Null);
+    assert_eq!(refusing("apart").await, "InterPodAffinity");
+    bench.cluster.pods.delete("web", &DeleteParams::default().grace_period(0)).await.expect("the pod goes");
+    bench.cluster.node_of("apart").await;
+    assert_eq!(refusing("apart").await, Value::Null, "its own share of the node is left out");
+    bench.cluster.create(&labelled("late")).await;
+    bench.cluster.until("late pending", |seen| seen.messages.contains_key("late")).await;
+    assert_eq!(refusing("late").await, "InterPodAffinity");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_is_a_plugin_of_kubectl() {
     let bench = Bench::start().await;

@@ -215,3 +215,27 @@ fn two_copies_follow_at_their_own_pace() {
     assert!(!bench.scheduler.changes(bench.now).is_first, "the end of the other copy is not the end of this one");
     assert!(bench.scheduler.changes_for(CopyKind::Asked, bench.now).is_first, "the other copy begins again");
 }
+
+/// The changes of a batch have no particular order: a pod may come before another pod with its name leaves.
+#[test]
+fn a_pod_is_found_by_its_name_after_another_pod_had_it() {
+    let mut bench = Bench::with_nodes(1, 1);
+    let mut view = ClusterView::default();
+    let uid = |round: u32| format!("uid-{round}");
+    let delete = |round: u32| {
+        let (namespace, name) = ("default".to_owned(), "web".to_owned());
+        Event::PodDeleted { namespace, name, uid: uid(round) }
+    };
+    for round in 0..32 {
+        if round > 0 {
+            bench.event(delete(round - 1));
+        }
+        bench.apply(pod_maker("web", 1).uid(&uid(round)).build());
+        catch_up(&mut view, &mut bench);
+        let found = view.find_pod("default", "web").map(|pod| pod.pod().uid.to_string());
+        assert_eq!(found, Some(uid(round)));
+    }
+    bench.event(delete(31));
+    catch_up(&mut view, &mut bench);
+    assert!(view.find_pod("default", "web").is_none());
+}
