@@ -6,10 +6,11 @@ use berth_framework::{
     Call, Effect, Permission, PluginIdx, Point, Profile, Status,
     run::{self, Attempt, Diagnosis, PreFilterAnswer, PreFilterOutcome, Rejection, SearchRange},
 };
-use berth_model::{NodeIdx, NodeSet};
+use berth_model::{NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    budgets::{self, ViolatedBudget},
     nearest::{NearNode, NodeReason, nearest, reasons},
     question::Question,
     record::{RankedNode, ranked},
@@ -159,6 +160,10 @@ pub struct Preemption {
     /// The number of further pods that would be named here if the caller were allowed to see them.
     #[serde(default)]
     pub unnamed: usize,
+    /// The PodDisruptionBudgets that these evictions would violate. Preemption evicts pods against a budget only if
+    /// nothing else makes room.
+    #[serde(default)]
+    pub violated_budgets: Vec<ViolatedBudget>,
     /// The message in the plugins' words; empty if there is a node.
     pub message: String,
 }
@@ -191,6 +196,10 @@ pub struct NodeReport {
     pub lacks: Vec<Lack>,
     /// The scores of the node, if it fits and nodes were scored.
     pub scores: Option<RankedNode>,
+    /// The scores of the node that the pod has, or of the best node if the pod has none. `None` if this is the node of
+    /// the report, or if nothing was scored.
+    #[serde(default)]
+    pub winner: Option<RankedNode>,
     /// The position among the nodes that fit, from 1.
     pub rank: Option<usize>,
 }
@@ -319,7 +328,7 @@ fn ask(
     if analysis.feasible == 0 {
         analysis.preemption = Some(preempt(profile, call, question, &attempt)?);
     }
-    analysis.node = question.node.map(|node| report(profile, call, &rejections, &attempt, node));
+    analysis.node = question.node.map(|node| report(profile, call, question, &rejections, &attempt, node));
     Ok((analysis.feasible == 0).then(|| obstacles(profile, call, &rejections, &analysis.nearest)))
 }
 
@@ -445,12 +454,12 @@ fn preempt(
     run::diagnose(profile, call, attempt.findings(), &mut diagnosis)?;
     run::post_filter(profile, call, attempt.findings(), question.nominated, None, &mut diagnosis);
     let found = diagnosis.post_filter;
-    let victims: Vec<String> = found
+    let victims: Vec<(String, &str)> = found
         .effects
         .iter()
         .filter(|(plugin, _)| profile.may(*plugin, Permission::Evict))
         .filter_map(|(_, effect)| match effect {
-            Effect::Evict { namespace, name, .. } => Some(format!("{namespace}/{name}")),
+            Effect::Evict { namespace, name, uid, .. } => Some((format!("{namespace}/{name}"), uid.as_str())),
             Effect::Bind
             | Effect::Patch { .. }
             | Effect::Create { .. }
@@ -463,7 +472,12 @@ fn preempt(
             | Effect::Wait { .. } => None,
         })
         .collect();
-    let node = found.nominate.flatten().map(|node| name(call, node));
+    let nominated = found.nominate.flatten();
+    let there = nominated.into_iter().flat_map(|node| call.table.pods().on(node));
+    let leaves = |pod: &Pod| victims.iter().any(|(_, uid)| *pod.uid == **uid);
+    let leaving: Vec<&Pod> = there.map(|(_, pod)| &**pod).filter(|pod| leaves(pod)).collect();
+    let violated_budgets = budgets::violated(call.table, &leaving);
+    let node = nominated.map(|node| name(call, node));
     Ok(Preemption {
         message: match (&node, &found.status) {
             (None, Some(status)) => status.message(),
@@ -472,25 +486,34 @@ fn preempt(
         node,
         victims: victims.len(),
         unnamed: 0,
-        examples: victims.into_iter().take(N_EXAMPLES).collect(),
+        violated_budgets,
+        examples: victims.into_iter().map(|(name, _)| name).take(N_EXAMPLES).collect(),
     })
 }
 
 fn report(
     profile: &Profile,
     call: &Call<'_>,
+    question: &Question<'_>,
     rejections: &[Rejection],
     attempt: &Attempt,
     node: NodeIdx,
 ) -> NodeReport {
+    let chosen = question.chosen.map(|chosen| self::name(call, chosen));
     let name = name(call, node);
     let all = ranked(profile, call.table, attempt.findings(), usize::MAX);
     let place = all.iter().position(|other| *other.node == *name);
+    let winner = match chosen {
+        Some(chosen) => all.iter().find(|other| *other.node == *chosen),
+        None => all.first(),
+    };
+    let winner = winner.filter(|winner| *winner.node != *name && winner.total.is_some()).cloned();
     NodeReport {
         exists: true,
         reasons: reasons(profile, rejections, node),
         lacks: lacks(call.table, call.pod, node),
         rank: place.map(|place| place + 1),
+        winner,
         scores: place.and_then(|place| all.into_iter().nth(place)),
         node: name,
     }

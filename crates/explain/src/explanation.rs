@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{analysis::Analysis, cause::Cause, record::DecisionRecord, subject::Subject};
+use crate::{analysis::Analysis, cause::Cause, earlier::EarlierAttempt, record::DecisionRecord, subject::Subject};
 
 /// The reason why one pod is on its node, or waits. Later versions only add fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Explanation {
     pub decision: Option<DecisionRecord>,
     /// The age of that decision, in milliseconds.
     pub decided_milliseconds_ago: Option<u64>,
+    /// The attempts before that decision, the newest first. Attempts whose decisions are no longer kept are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_attempts: Vec<EarlierAttempt>,
     /// The current answers of the plugins, on a copy of the cluster. If the pod has a node, the pod's own requests are
     /// left out of the copy.
     pub analysis: Option<Analysis>,
@@ -46,6 +49,7 @@ impl Explanation {
             subject,
             decision,
             decided_milliseconds_ago,
+            earlier_attempts: Vec::new(),
             analysis,
             notes,
         };

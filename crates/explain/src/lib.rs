@@ -12,7 +12,9 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod analysis;
+mod budgets;
 mod cause;
+mod earlier;
 mod explanation;
 mod nearest;
 mod question;
@@ -28,7 +30,9 @@ pub use analysis::{
     Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected,
     Preemption, ReasonCount, Refusals, analyze, refusals,
 };
+pub use budgets::ViolatedBudget;
 pub use cause::Cause;
+pub use earlier::EarlierAttempt;
 pub use explanation::Explanation;
 pub use nearest::{NearNode, NodeReason};
 pub use question::Question;

@@ -12,4 +12,7 @@ pub struct Question<'a> {
     pub nominated: &'a NominatedPods<'a>,
     /// The node that the caller wants to know about.
     pub node: Option<NodeIdx>,
+    /// The node that the pod has. The node of the question is compared with this node, or with the best node if there
+    /// is none.
+    pub chosen: Option<NodeIdx>,
 }

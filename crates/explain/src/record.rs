@@ -25,6 +25,10 @@ pub struct DecisionRecord {
     pub at: Time,
     /// The number of the attempt, from 1.
     pub attempt: u32,
+    /// The label of the event that had the pod tried, as in `scheduler_queue_incoming_pods_total`: its creation, or the
+    /// event that moved it after the last attempt. Empty if it only waited for the end of its backoff.
+    #[serde(default, with = "shared_text", skip_serializing_if = "str::is_empty")]
+    pub brought_by: Arc<str>,
     /// The result of the decision.
     pub outcome: Outcome,
     /// The part of the cluster that the cycle examined.
@@ -107,6 +111,10 @@ pub struct Sampled {
     /// Whether the node was the next best for the previous pod, which has the same signature. No other node was then
     /// examined.
     pub is_hinted: bool,
+    /// The number of nodes with the best total, if nodes were scored and [`DecisionRecord::best`] was kept. Their order
+    /// in the search decides between them.
+    #[serde(default)]
+    pub tied: usize,
 }
 
 /// A node that fits, with the scores that led to its rank.
@@ -165,6 +173,8 @@ pub struct Made<'a> {
     pub at: Time,
     /// The number of the attempt, from 1.
     pub attempt: u32,
+    /// The label of the event that had the pod tried, if there was one.
+    pub brought_by: Option<&'a Arc<str>>,
     /// The cycle of the attempt.
     pub cycle: CycleId,
     /// Whether nodes and scores are kept if the pod has a node. If it has none, everything is kept.
@@ -175,7 +185,7 @@ impl DecisionRecord {
     /// Makes the record of a decision.
     #[must_use]
     pub fn of(decision: &Decision, made: &Made<'_>) -> Self {
-        let Made { pod, profile, table, at, attempt, cycle, is_whole } = *made;
+        let Made { pod, profile, table, at, attempt, brought_by, cycle, is_whole } = *made;
         let Decision { outcome, findings } = decision;
         let sample = findings.sample();
         let feasible = findings.feasible().len();
@@ -185,11 +195,13 @@ impl DecisionRecord {
             feasible,
             has_earlier_answers: !findings.earlier_answers().filters.is_empty(),
             is_hinted: findings.hint() == berth_framework::run::HintOutcome::Used,
+            tied: 0,
         };
         let mut record = Self {
             uid: pod.uid.clone(),
             at,
             attempt,
+            brought_by: brought_by.map(Arc::clone).unwrap_or_default(),
             outcome: outcome_of(outcome, table),
             sampled,
             best: Vec::new(),
@@ -202,6 +214,7 @@ impl DecisionRecord {
             Err(NoNode::Rejected(diagnosis)) => record.rejected = with_reasons(diagnosis, profile, table),
             Ok(_) if is_whole => {
                 record.best = ranked(profile, table, findings, N_BEST);
+                record.sampled.tied = n_best(findings.totals());
                 let removed = findings.removed();
                 record.rejected = removed
                     .map(|(plugin, nodes)| rejected(Arc::clone(profile.name(plugin)), String::new(), nodes, table))
@@ -224,13 +237,25 @@ impl DecisionRecord {
             let examples: usize = rejected.examples.iter().map(|node| size_of::<String>() + node.len()).sum();
             size_of::<Rejected>() + rejected.message.len() + examples
         };
+        // The pod that shares its uid with the record may be gone. Labels of events are shared by all pods.
+        let not_bound = self.not_bound.as_ref().map_or(0, |it| {
+            let names = [&it.point, &it.plugin].into_iter().flatten();
+            it.message.len() + names.map(String::len).sum::<usize>()
+        });
         size_of::<Self>()
+            + self.uid.len()
             + text
+            + not_bound
             + self.trace.as_ref().map_or(0, |trace| trace.len())
-            + self.not_bound.as_ref().map_or(0, |it| it.message.len())
             + self.best.iter().map(of_best).sum::<usize>()
             + self.rejected.iter().map(of_rejected).sum::<usize>()
     }
+}
+
+/// The number of nodes with the highest total.
+fn n_best(totals: &[i64]) -> usize {
+    let highest = totals.iter().max();
+    totals.iter().filter(|total| Some(*total) == highest).count()
 }
 
 fn outcome_of(outcome: &Result<NodeIdx, NoNode>, table: &ClusterTable) -> Outcome {
@@ -284,4 +309,14 @@ pub(crate) fn ranked(profile: &Profile, table: &ClusterTable, findings: &Finding
         }
     }
     nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::n_best;
+
+    #[test]
+    fn nodes_with_the_best_total_are_counted() {
+        assert_eq!([n_best(&[3, 5, 5, 1]), n_best(&[2]), n_best(&[])], [2, 1, 0]);
+    }
 }

@@ -48,12 +48,20 @@ impl DecisionRing {
         self.shrink();
     }
 
-    /// The last decision about the pod.
+    /// The decisions about the pod, the newest first, at most `n_most`.
     #[must_use]
-    pub fn last_about(&self, uid: &str) -> Option<&DecisionRecord> {
+    pub fn about(&self, uid: &str, n_most: usize) -> Vec<&DecisionRecord> {
         let wanted = hash(uid);
-        let mut hashed = self.hashes.iter().zip(&self.records).rev();
-        hashed.find(|(hash, record)| **hash == wanted && *record.uid == *uid).map(|(_, record)| record)
+        let hashed = self.hashes.iter().zip(&self.records).rev();
+        let mut found = Vec::new();
+        for (_, record) in hashed.filter(|(hash, record)| **hash == wanted && *record.uid == *uid) {
+            found.push(record);
+            // Nothing is older than the first attempt.
+            if record.attempt == 1 || found.len() == n_most {
+                break;
+            }
+        }
+        found
     }
 
     /// The approximate size of the decisions in bytes.
@@ -98,9 +106,10 @@ mod tests {
 
     fn record(number: u32) -> DecisionRecord {
         DecisionRecord {
-            uid: PodUid::from(format!("uid-{number}")),
+            uid: PodUid::from(format!("uid-{number:03}")),
             at: Time(u64::from(number)),
             attempt: 1,
+            brought_by: "NodeAdd".into(),
             outcome: Outcome::Rejected { message: "x".repeat(100) },
             sampled: Sampled::default(),
             best: Vec::new(),
@@ -120,16 +129,20 @@ mod tests {
             assert!(ring.bytes() <= bound);
         }
         assert_eq!((ring.len(), ring.hashes.len()), (10, 10));
-        assert!(ring.last_about("uid-989").is_none(), "the oldest give way");
-        assert_eq!(ring.last_about("uid-990").map(|record| record.at), Some(Time(990)));
+        let last = |ring: &DecisionRing, uid: &str| ring.about(uid, 1).first().map(|record| (*record).clone());
+        assert_eq!(last(&ring, "uid-989"), None, "the oldest give way");
+        assert_eq!(last(&ring, "uid-990").map(|record| record.at), Some(Time(990)));
         let reason = |length| NotBound { point: None, plugin: None, message: "x".repeat(length) };
         ring.not_bound("uid-999", 2, reason(1));
-        assert_eq!(ring.last_about("uid-999").map(|record| &record.not_bound), Some(&None), "of another attempt");
+        assert_eq!(last(&ring, "uid-999").map(|record| record.not_bound), Some(None), "of another attempt");
         ring.not_bound("uid-999", 1, reason(150));
-        assert_eq!(ring.last_about("uid-999").map(|record| &record.not_bound), Some(&Some(reason(150))));
+        assert_eq!(last(&ring, "uid-999").map(|record| record.not_bound), Some(Some(reason(150))));
         assert!(ring.bytes() <= bound && ring.len() == 9, "{} bytes", ring.bytes());
-        ring.push(DecisionRecord { attempt: 2, ..record(995) });
-        assert_eq!(ring.last_about("uid-995").map(|record| record.attempt), Some(2), "the newest of a pod");
+        for attempt in 2..5 {
+            ring.push(DecisionRecord { attempt, ..record(999) });
+        }
+        let attempts = |n_most| ring.about("uid-999", n_most).iter().map(|record| record.attempt).collect::<Vec<_>>();
+        assert_eq!((attempts(10), attempts(2)), (vec![4, 3, 2, 1], vec![4, 3]));
         ring.set_max_bytes(0);
         assert!(ring.is_empty() && ring.bytes() == 0);
     }

@@ -3,8 +3,10 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, MissingNodes, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected},
+    analysis::{Analysis, MissingNodes, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected, Preemption},
+    budgets::ViolatedBudget,
     cause::Cause,
+    earlier::EarlierAttempt,
     explanation::Explanation,
     nearest::NearNode,
     record::{DecisionRecord, Outcome, RankedNode},
@@ -125,6 +127,7 @@ impl Explanation {
             self.write_later_attempts(out, decision.attempt)?;
             write_decision(out, decision, self.decided_milliseconds_ago.unwrap_or(0))?;
         }
+        self.earlier_attempts.iter().try_for_each(|attempt| write_earlier(out, attempt))?;
         if let Some(analysis) = &self.analysis {
             write_analysis(out, analysis)?;
         }
@@ -217,9 +220,10 @@ impl WaitsFor {
 fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt::Result {
     let ago = duration(ago);
     let sampled = decision.sampled;
+    let attempt = numbered(decision.attempt, &decision.brought_by);
     match &decision.outcome {
         Outcome::Placed { node } => {
-            write!(out, "\nAttempt {}, {ago} ago, chose {node}", decision.attempt)?;
+            write!(out, "\n{attempt}, {ago} ago, chose {node}")?;
             if sampled.is_hinted {
                 writeln!(
                     out,
@@ -230,13 +234,19 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
                     if sampled.has_earlier_answers { ", with answers cached for equivalent pods" } else { "" };
                 let Sampled { feasible, visited, nodes } = Sampled::of(decision);
                 let of_all = if visited < nodes { format!(" of {nodes}") } else { String::new() };
-                writeln!(out, ": it looked at {visited}{of_all} nodes, and {feasible} of them fit{earlier}")?;
+                let tied = match sampled.tied {
+                    0 | 1 => String::new(),
+                    tied => format!("; {tied} have the best total, and their order in the search decided"),
+                };
+                writeln!(out, ": it looked at {visited}{of_all} nodes, and {feasible} of them fit{earlier}{tied}")?;
             }
         }
-        Outcome::Rejected { message } => writeln!(out, "\nAttempt {}, {ago} ago: {message}", decision.attempt)?,
-        Outcome::Failed { message } => {
-            writeln!(out, "\nAttempt {}, {ago} ago, failed: {message}", decision.attempt)?;
+        Outcome::Rejected { message } => {
+            let earlier =
+                if sampled.has_earlier_answers { " (some answers were cached for equivalent pods)" } else { "" };
+            writeln!(out, "\n{attempt}, {ago} ago: {message}{earlier}")?;
         }
+        Outcome::Failed { message } => writeln!(out, "\n{attempt}, {ago} ago, failed: {message}")?,
     }
     if let Some(trace) = &decision.trace {
         writeln!(out, "  Trace {trace}")?;
@@ -253,6 +263,25 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
         write_ranking(out, &decision.best)?;
     }
     Ok(())
+}
+
+/// Writes `Attempt 2 after NodeAdd`, or `Attempt 2` if only time brought the pod back.
+fn numbered(attempt: u32, brought_by: &str) -> String {
+    if brought_by.is_empty() { format!("Attempt {attempt}") } else { format!("Attempt {attempt} after {brought_by}") }
+}
+
+fn write_earlier(out: &mut String, earlier: &EarlierAttempt) -> fmt::Result {
+    let EarlierAttempt { attempt, milliseconds_ago, brought_by, outcome, not_bound } = earlier;
+    write!(out, "{}, {} ago", numbered(*attempt, brought_by), duration(*milliseconds_ago))?;
+    match outcome {
+        Outcome::Placed { node } => write!(out, ", chose {node}")?,
+        Outcome::Rejected { message } => write!(out, ": {message}")?,
+        Outcome::Failed { message } => write!(out, ", failed: {message}")?,
+    }
+    match not_bound {
+        Some(not_bound) => writeln!(out, ", then {not_bound}"),
+        None => writeln!(out),
+    }
 }
 
 /// The names. Dots follow if there are more than these.
@@ -329,26 +358,33 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     if !longest.is_empty() {
         writeln!(out, "Longest calls of an attempt that looks at all nodes: {}", longest.join(", "))?;
     }
-    if let Some(preemption) = &analysis.preemption {
-        match &preemption.node {
-            Some(node) if preemption.victims > 0 => {
-                let mut examples = preemption.examples.clone();
-                if preemption.unnamed > 0 {
-                    examples.push(format!("{} that you may not see", preemption.unnamed));
-                }
-                let examples = examples.join(", ");
-                writeln!(out, "Preemption: {} pods would leave node {node} ({examples})", preemption.victims)?;
-            }
-            Some(node) => writeln!(out, "Preemption: pods are leaving node {node} already")?,
-            None if !preemption.message.is_empty() => writeln!(out, "Preemption: {}", preemption.message)?,
-            None => {}
-        }
-    }
+    analysis.preemption.as_ref().map_or(Ok(()), |preemption| write_preemption(out, preemption))?;
     analysis.node.as_ref().map_or(Ok(()), |node| write_node(out, node))?;
     for PluginWords { plugin, node, text } in &analysis.words {
         if let Some(node) = node {
             writeln!(out, "  {plugin} says about {node}: {text}")?;
         }
+    }
+    Ok(())
+}
+
+fn write_preemption(out: &mut String, preemption: &Preemption) -> fmt::Result {
+    match &preemption.node {
+        Some(node) if preemption.victims > 0 => {
+            let mut examples = preemption.examples.clone();
+            if preemption.unnamed > 0 {
+                examples.push(format!("{} that you may not see", preemption.unnamed));
+            }
+            let examples = examples.join(", ");
+            writeln!(out, "Preemption: {} pods would leave node {node} ({examples})", preemption.victims)?;
+        }
+        Some(node) => writeln!(out, "Preemption: pods are leaving node {node} already")?,
+        None if !preemption.message.is_empty() => writeln!(out, "Preemption: {}", preemption.message)?,
+        None => {}
+    }
+    for ViolatedBudget { namespace, name, allowed, victims } in &preemption.violated_budgets {
+        let rest = format!("allows {allowed} evictions at the moment, and {victims} of these pods belong to it");
+        writeln!(out, "  against PodDisruptionBudget {namespace}/{name}, which {rest}")?;
     }
     Ok(())
 }
@@ -391,7 +427,8 @@ fn write_node(out: &mut String, report: &NodeReport) -> fmt::Result {
     }
     if let Some(rank) = report.rank {
         writeln!(out, "Node {}: fits, and ranks {rank} of the nodes that fit", report.node)?;
-        return report.scores.as_ref().map_or(Ok(()), |scores| write_ranking(out, std::slice::from_ref(scores)));
+        let compared: Vec<RankedNode> = report.winner.iter().chain(&report.scores).cloned().collect();
+        return write_ranking(out, &compared);
     }
     write!(out, "Node {}: does not fit\n  ", report.node)?;
     write_near(

@@ -70,7 +70,8 @@ fn change(cluster: &mut TestCluster, round: u32) {
 
 fn asked(profile: &mut Profile, cluster: &TestCluster, cycle: u64, pod: &Pod) -> Analysis {
     let nominated = cluster.nominated_pods(pod);
-    let question = Question { order: cluster.cache().order(), nominated: &nominated, node: cluster.node("n0") };
+    let question =
+        Question { order: cluster.cache().order(), nominated: &nominated, node: cluster.node("n0"), chosen: None };
     analyze(profile, &cluster.call(cycle, pod), &question)
 }
 

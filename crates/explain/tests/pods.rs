@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome, PodName, PodRejected,
-    Question, Rejected, Retry, Sampled, State, Subject, analyze,
+    Analysis, Cause, DecisionRecord, EarlierAttempt, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome,
+    PodName, PodRejected, Question, RankedNode, Rejected, Retry, Sampled, State, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -27,14 +27,20 @@ fn profile() -> Profile {
 
 /// The plugins' answers about the pod.
 fn analysis(cluster: &mut TestCluster, api: &api::Pod, about: Option<&str>) -> Analysis {
+    asked(cluster, api, about, None)
+}
+
+/// The plugins' answers about a pod that has the node `chosen`.
+fn asked(cluster: &mut TestCluster, api: &api::Pod, about: Option<&str>, chosen: Option<&str>) -> Analysis {
     let pod: Arc<Pod> = Arc::new(cluster.intern(api));
     cluster.settle();
     let mut profile = profile();
     profile.sync(cluster.cache()).expect("native plugins follow");
     let table = cluster.table();
     let nominated = NominatedPods::new(table, &pod, []);
-    let node = about.and_then(|name| table.find(table.symbols.lookup(name)?));
-    let question = Question { order: cluster.cache().order(), nominated: &nominated, node };
+    let find = |name: &str| table.find(table.symbols.lookup(name)?);
+    let (node, chosen) = (about.and_then(find), chosen.and_then(find));
+    let question = Question { order: cluster.cache().order(), nominated: &nominated, node, chosen };
     analyze(&mut profile, &Call::new(CycleId(1), Time(0), &pod, table), &question)
 }
 
@@ -200,12 +206,26 @@ fn a_full_quota_is_no_misconfiguration() {
 fn preemption_is_told_and_not_done() {
     let mut cluster = TestCluster::default();
     cluster.set_node(&sized("a", "2").build());
-    let low = pod("low").uid("low").on("a").request("cpu", "2").spec("priority", json!(-1)).build();
+    let low = pod("low").uid("low").label("app", "low").on("a").request("cpu", "2").spec("priority", json!(-1)).build();
     cluster.set_pod(&low).expect("a pod with a node");
-    let explanation = explained(&mut cluster, &pod("web").request("cpu", "1").build());
+    let web = pod("web").request("cpu", "1").build();
+    let explanation = explained(&mut cluster, &web);
     let preemption = explanation.analysis.as_ref().and_then(|it| it.preemption.as_ref()).expect("it was tried");
     assert_eq!((preemption.node.as_deref(), preemption.victims), (Some("a"), 1));
     assert_eq!(preemption.examples, ["default/low"]);
+    assert_eq!(preemption.violated_budgets, []);
+    for (allowed, disrupted, is_violated) in
+        [(0, json!({}), true), (1, json!({}), false), (0, json!({"low": ""}), false)]
+    {
+        let status = json!({"disruptionsAllowed": allowed, "disruptedPods": disrupted});
+        cluster.set_object(&json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "pdb", "namespace": "default"}, "spec": {"selector": {"matchLabels": {"app": "low"}}},
+            "status": status}));
+        let text = explained(&mut cluster, &web).text();
+        let budget =
+            "against PodDisruptionBudget default/pdb, which allows 0 evictions at the moment, and 1 of these pods";
+        assert_eq!(text.contains(budget), is_violated, "{status}: {text}");
+    }
     assert_eq!(cluster.table().pods().n_pods(), 1, "it is there still");
 }
 
@@ -217,6 +237,51 @@ fn a_node_that_is_asked_about_says_all_that_refuses_it_or_its_rank() {
     assert_eq!((plugins, refused.rank), (vec!["TaintToleration", "NodeResourcesFit"], None));
     let fits = analysis(&mut mixed(), &web, Some("small-2")).node.expect("it was asked about");
     assert_eq!((fits.rank, fits.reasons.len()), (Some(1), 0));
+}
+
+/// The scores of a node say little without the scores of the node that the pod has, or would get.
+#[test]
+fn a_node_is_compared_with_the_winner() {
+    let web = pod("web").request("cpu", "500m").build();
+    let compared = |about: &str, chosen: Option<&str>| {
+        let report = asked(&mut mixed(), &web, Some(about), chosen).node.expect("it was asked about");
+        let name = |node: Option<RankedNode>| node.map_or_else(String::new, |node| node.node.to_string());
+        (report.rank, name(report.winner), name(report.scores))
+    };
+    let expected = |rank, winner: &str, node: &str| (Some(rank), winner.to_owned(), node.to_owned());
+    assert_eq!(compared("small-1", None), expected(2, "small-2", "small-1"));
+    assert_eq!(compared("small-2", None), expected(1, "", "small-2"), "it is the best itself");
+    assert_eq!(compared("small-2", Some("small-1")), expected(1, "small-1", "small-2"), "the pod is elsewhere");
+}
+
+#[test]
+fn attempts_say_what_had_the_pod_tried() {
+    let record = |attempt: u32, brought_by: &str, outcome: Outcome| DecisionRecord {
+        uid: "web".into(),
+        at: Time(0),
+        attempt,
+        brought_by: brought_by.into(),
+        outcome,
+        sampled: Sampled { nodes: 4, visited: 4, feasible: 3, tied: 2, ..Sampled::default() },
+        best: Vec::new(),
+        rejected: Vec::new(),
+        not_bound: None,
+        cycle: CycleId::default(),
+        trace: None,
+    };
+    let no_node = || Outcome::Rejected { message: "no node".to_owned() };
+    let last = record(3, "NodeAdd", Outcome::Placed { node: "a".into() });
+    let mut explanation = Explanation::new(subject(), Some((last, 2_000)), None);
+    let earlier = [record(2, "", no_node()), record(1, "UnscheduledPodAdd", no_node())];
+    explanation.earlier_attempts = earlier.iter().map(|record| EarlierAttempt::of(record, Time(5_000))).collect();
+    let text = explanation.text();
+    let lines = "\nAttempt 3 after NodeAdd, 2.0s ago, chose a: it looked at 4 nodes, and 3 of them fit; 2 have the best \
+                 total, and their order in the search decided\nAttempt 2, 5.0s ago: no node\nAttempt 1 after \
+                 UnscheduledPodAdd, 5.0s ago: no node\n";
+    assert!(text.ends_with(lines), "{text}");
+    let json = serde_json::to_value(&explanation).expect("JSON");
+    assert_eq!(json["earlierAttempts"][1]["broughtBy"], "UnscheduledPodAdd");
+    assert_eq!(serde_json::from_value::<Explanation>(json).expect("it is read again"), explanation);
 }
 
 #[test]
@@ -234,6 +299,7 @@ fn a_rejection_after_the_choice_of_a_node_is_named() {
         uid: "web".into(),
         at: Time(0),
         attempt: 2,
+        brought_by: "NodeAdd".into(),
         outcome: Outcome::Placed { node: "gpu".into() },
         sampled: Sampled { nodes: 4, visited: 4, feasible: 1, ..Sampled::default() },
         best: Vec::new(),
@@ -279,6 +345,7 @@ fn attempts_that_ended_before_a_decision_are_named() {
             cycle: CycleId(3),
             trace: None,
             attempt: 2,
+            brought_by: "".into(),
             outcome: Outcome::Failed { message: "trapped in filter".to_owned() },
             sampled: Sampled::default(),
             best: Vec::new(),
@@ -353,6 +420,7 @@ fn nodes_that_an_extender_left_out_are_its_own() {
         uid: "web".into(),
         at: Time(0),
         attempt: 1,
+        brought_by: "".into(),
         outcome: Outcome::Placed { node: "a".into() },
         sampled: Sampled { nodes: 3, visited: 3, feasible: 1, ..Sampled::default() },
         best: Vec::new(),

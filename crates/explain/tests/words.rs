@@ -84,7 +84,7 @@ fn explained(priority: i32, about: Option<&str>) -> Explanation {
     let table = cluster.table();
     let nominated = NominatedPods::new(table, &web, []);
     let node = about.and_then(|name| table.find(table.symbols.lookup(name)?));
-    let question = Question { order: cluster.cache().order(), nominated: &nominated, node };
+    let question = Question { order: cluster.cache().order(), nominated: &nominated, node, chosen: None };
     let call = Call::new(CycleId(1), Time(0), &web, table);
     let mut analysis: Analysis = analyze(&mut profile, &call, &question);
     assert_eq!(analysis.words, [], "words are another question");

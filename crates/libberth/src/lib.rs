@@ -284,3 +284,26 @@ pub unsafe extern "C" fn berth_string_free(text: *mut c_char) {
         drop(unsafe { CString::from_raw(text) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(unsafe_code, reason = "the error is freed as a caller frees it")]
+    fn a_panic_is_an_error_and_reaches_no_caller() {
+        let mut error = ptr::null_mut();
+        assert!(!told(|| -> Result<bool> { panic!("in a call") }, false, &raw mut error));
+        // SAFETY: `told` stored a text there, and it is freed once.
+        let text = unsafe { CString::from_raw(error) };
+        assert_eq!(text.to_str(), Ok("panicked: in a call"));
+
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = serde_json::json!({"artifactCache": dir.path()}).to_string();
+        let simulator = BerthSimulator::open(&options).expect("kube-scheduler's default profile");
+        let panicked = simulator.ask(|_| -> Result<()> { panic!("on the simulator's thread") });
+        assert_eq!(panicked.expect_err("it panicked").to_string(), "panicked: on the simulator's thread");
+        let placed = simulator.place(DEFAULT_TIMEOUT).expect("the thread goes on");
+        assert!(placed.contains("\"kind\":\"Simulation\""), "{placed}");
+    }
+}

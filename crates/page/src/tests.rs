@@ -13,9 +13,9 @@ use axum::{
     http::{Request, Response, StatusCode, header},
 };
 use berth_explain::{
-    Analysis, Combination, DecisionRecord, Explanation, NearNode, NodeReason, Outcome, PluginReport as Refuser,
-    PluginScore, PluginWords, PodName, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State,
-    Subject, Suggestion,
+    Analysis, Combination, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReason, Outcome,
+    PluginReport as Refuser, PluginScore, PluginWords, PodName, Preemption, RankedNode, ReasonCount, Refusals,
+    Rejected, Sampled, State, Subject, Suggestion, ViolatedBudget,
 };
 use berth_lifecycle::PluginState;
 use berth_model::Time;
@@ -165,6 +165,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
         uid: own().into(),
         at: Time(1),
         attempt: 1,
+        brought_by: shared(),
         outcome: Outcome::Placed { node: shared() },
         sampled: Sampled::default(),
         best: best.clone(),
@@ -188,13 +189,16 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
             victims: 3,
             examples: vec![own()],
             unnamed: 2,
+            violated_budgets: vec![ViolatedBudget { namespace: own(), name: own(), allowed: 0, victims: 1 }],
             message: own(),
         }),
         suggestions: vec![Suggestion { change: own(), nodes: 1, examples: vec![own()] }],
         words: [None, Some(own())].map(|node| PluginWords { plugin: own(), node, text: own() }).to_vec(),
         ..Analysis::default()
     };
+    let earlier = EarlierAttempt::of(&decision, Time(2));
     let mut explanation = Explanation::new(subject, Some((decision, 1)), Some(analysis));
+    explanation.earlier_attempts.push(earlier);
     explanation.notes.push(own());
     explanation
 }

@@ -33,6 +33,9 @@ pub struct QueuedPod {
     pub had_long_search: bool,
     /// Whether plugins took long for the pod in the last attempt.
     pub had_long_calls: bool,
+    /// The label of the event that brought the pod since its last attempt, as in metrics: its creation, or the event
+    /// that moved it out of the pool. `None` if it only waited for the end of its backoff.
+    pub brought_by: Option<Arc<str>>,
     pub(crate) unschedulable_count: u32,
     pub(crate) consecutive_errors: u32,
 }
@@ -51,9 +54,15 @@ impl QueuedPod {
             flushed_at: Time(0),
             had_long_search: false,
             had_long_calls: false,
+            brought_by: None,
             unschedulable_count: 0,
             consecutive_errors: 0,
         }
+    }
+
+    /// The pod after an event with this label.
+    pub(crate) fn after(self, label: &Arc<str>) -> Self {
+        Self { brought_by: Some(Arc::clone(label)), ..self }
     }
 
     /// The plugins of [`Self::rejectors`] and [`Self::pending`].

@@ -118,6 +118,30 @@ fn a_rejected_pod_waits_for_its_plugins_event_and_its_backoff() {
     assert_eq!(pop_name(&mut queue).as_deref(), Some("p"));
 }
 
+/// What had a pod tried is the event that moved it, and not the end of the backoff that followed.
+#[test]
+fn a_pod_names_the_event_that_brought_it_back() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
+    assert_eq!(record.brought_by.as_deref(), Some(&*queue.pod_event_labels().added));
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON + 100, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff));
+    queue.flush(NOON + 2000, &mut policy);
+    let record = queue.pop(NOON + 2000).expect("its backoff is over");
+    assert_eq!((record.attempts, record.brought_by.as_deref()), (2, Some("NodeAdd")));
+    // An event during the attempt counts, too.
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON + 2000, &mut policy);
+    fail(&mut queue, record, rejected_by("Fit"), NOON + 2000, &mut policy);
+    let record = queue.pop(Time(u64::MAX)).expect("an idle queue does not wait for the backoff");
+    assert_eq!(record.brought_by.as_deref(), Some("NodeAdd"));
+    fail(&mut queue, record, RejectedBy::default(), NOON + 2001, &mut policy);
+    queue.flush(NOON + 100_000, &mut policy);
+    let record = queue.pop(Time(u64::MAX)).expect("its backoff is over");
+    assert_eq!(record.brought_by, None, "nothing but time brought it back");
+}
+
 #[test]
 fn an_idle_queue_gives_rejected_pods_out_of_their_backoff_but_not_broken_ones() {
     let (mut queue, mut policy) = (queue(), Fake::default());

@@ -23,8 +23,8 @@ use axum::{
 use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
 use berth_explain::{
-    Analysis, DecisionRecord, DecisionRing, Explanation, Holder, NodeReport, PodName, Question, State as PodState,
-    Subject, add_words, analyze,
+    Analysis, DecisionRecord, DecisionRing, EarlierAttempt, Explanation, Holder, NodeReport, PodName, Question,
+    State as PodState, Subject, add_words, analyze,
 };
 use berth_framework::{
     Call, CycleId, Manifest as PluginManifest, Meter, PluginIdx, Point, Profile, Status,
@@ -53,6 +53,9 @@ const CYCLE: CycleId = CycleId(1);
 /// KiB.
 const MAX_BODY: usize = 256 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The number of attempts before the last one that an explanation shows.
+const N_EARLIER: usize = 10;
 
 /// The last decisions, which the scheduling thread adds.
 pub(crate) type Decisions = Arc<Mutex<DecisionRing>>;
@@ -109,6 +112,12 @@ pub(crate) fn routes(explainer: Explainer) -> Router {
 /// The right to see a pod.
 pub(crate) fn get_pod<'a>(namespace: &'a str, name: &'a str) -> ResourceRequest<'a> {
     ResourceRequest { group: "", resource: "pods", verb: "get", namespace: Some(namespace), name: Some(name) }
+}
+
+/// The right to see a PodDisruptionBudget.
+fn get_budget<'a>(namespace: &'a str, name: &'a str) -> ResourceRequest<'a> {
+    let (group, resource) = ("policy", "poddisruptionbudgets");
+    ResourceRequest { group, resource, verb: "get", namespace: Some(namespace), name: Some(name) }
 }
 
 async fn answer(
@@ -180,7 +189,7 @@ fn refuse(error: &ExplainError) -> Response {
     (status, Json(json!({ "error": error.to_string() }))).into_response()
 }
 
-/// Removes the names of other pods that the user may not see. They are only counted.
+/// Removes the names of other pods and of budgets that the user may not see. The pods are only counted.
 pub(crate) async fn hide(explanation: &mut Explanation, user: Option<&RequestUser>) -> Result<(), NoVerdict> {
     let preemption = explanation.analysis.as_mut().and_then(|analysis| analysis.preemption.as_mut());
     let (Some(user), Some(preemption)) = (user, preemption) else { return Ok(()) };
@@ -194,6 +203,13 @@ pub(crate) async fn hide(explanation: &mut Explanation, user: Option<&RequestUse
         }
     }
     preemption.examples = seen;
+    let mut budgets = Vec::new();
+    for budget in std::mem::take(&mut preemption.violated_budgets) {
+        if user.may(&get_budget(&budget.namespace, &budget.name)).await? {
+            budgets.push(budget);
+        }
+    }
+    preemption.violated_budgets = budgets;
     Ok(())
 }
 
@@ -273,7 +289,7 @@ impl Explainer {
         let asked = self.follower.ask(move |copied| known(&copied.view, &its_namespace, &its_name)).await;
         let unknown = || ExplainError::UnknownPod(namespace.to_owned(), name.to_owned());
         let Known { uid, subject, as_of, is_complete } = asked.ok_or(ExplainError::Slow)?.ok_or_else(unknown)?;
-        let decision = self.last_decision(&uid);
+        let (decision, earlier_attempts) = self.decisions_about(&uid);
         let mut notes = Vec::new();
         if !is_complete {
             notes.push(BUSY.to_owned());
@@ -282,10 +298,11 @@ impl Explainer {
         let mut analysis = None;
         match self.profile(subject.scheduler_name.clone()).await? {
             Ok(profile) => {
+                notes.extend(self.without_extenders());
                 let about = move |copied: &mut Copied| {
                     let Copied { view, plugins, .. } = copied;
                     plugins.ask(profile, |profile, cycle| {
-                        PluginsSay::about(view, Asked { profile, cycle, node: node.as_deref() }, &uid)
+                        PluginsSay::about(view, Asked { profile, cycle, node: node.as_deref(), chosen: None }, &uid)
                     })
                 };
                 let asked = self.follower.ask_further(about).await;
@@ -309,7 +326,8 @@ impl Explainer {
             Err(reason) => notes.push(format!("plugins were not asked: {reason}")),
         }
         let has_decision = decision.is_some();
-        let explanation = Explanation::new(subject, decision, analysis);
+        let mut explanation = Explanation::new(subject, decision, analysis);
+        explanation.earlier_attempts = earlier_attempts;
         if explanation.subject.attempts > 0 && !has_decision {
             notes.push(
                 "the last decision is no longer kept; the current answers of the plugins may differ from it".to_owned(),
@@ -324,13 +342,14 @@ impl Explainer {
         let mut profile = profile.map_err(|reason| ExplainError::NotServed(reason.to_string()))?;
         let mut subject = manifest.subject();
         let Manifest { pod, mut notes } = manifest;
+        notes.extend(self.without_extenders());
         let asked = self.follower.ask(move |Copied { view, .. }| {
             let (as_of, is_complete) = (view.as_of(), view.is_complete());
             let gates = profile.plugins.at(Point::PreEnqueue).iter().copied();
             // A plugin that may not see what it needs is not asked, and the analysis says what is missing.
             let gates: Vec<PluginIdx> = gates.filter(|plugin| profile.is_blind(*plugin).is_none()).collect();
             let (analysis, answer) = view.with_new_pod(&pod, |view, pod| {
-                let asked = Asked { profile: &mut profile, cycle: CYCLE, node: node.as_deref() };
+                let asked = Asked { profile: &mut profile, cycle: CYCLE, node: node.as_deref(), chosen: None };
                 ask(view, asked, &Arc::new(pod), &gates)
             });
             let closed = answer.filter(|(_, status)| !status.is_success());
@@ -347,12 +366,24 @@ impl Explainer {
         Ok(dated(Explanation::new(subject, None, Some(analysis)), notes, as_of))
     }
 
-    /// The last decision about the pod, with its age.
-    fn last_decision(&self, uid: &str) -> Option<(DecisionRecord, u64)> {
+    /// The last decision about the pod with its age, and the attempts before it.
+    fn decisions_about(&self, uid: &str) -> (Option<(DecisionRecord, u64)>, Vec<EarlierAttempt>) {
         let decisions = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
-        let record = decisions.last_about(uid)?.clone();
-        let age = clock::now().since(record.at);
-        Some((record, age))
+        let now = clock::now();
+        let mut about = decisions.about(uid, 1 + N_EARLIER).into_iter();
+        let last = about.next().map(|record| (record.clone(), now.since(record.at)));
+        let earlier = about.map(|record| EarlierAttempt::of(record, now)).collect();
+        (last, earlier)
+    }
+
+    /// The note in an explanation if there are extenders, which only the scheduler itself asks.
+    fn without_extenders(&self) -> Option<String> {
+        let settings = self.running.settings();
+        let extenders: Vec<&str> = settings.extenders.iter().map(|extender| extender.url_prefix.as_str()).collect();
+        (!extenders.is_empty()).then(|| {
+            let extenders = extenders.join(", ");
+            format!("extenders are not asked for this answer, and may refuse nodes or change scores: {extenders}")
+        })
     }
 
     /// New instances of the plugins in a profile.
@@ -393,6 +424,8 @@ struct Asked<'a> {
     cycle: CycleId,
     /// The node that the caller asks about.
     node: Option<&'a str>,
+    /// The node that the pod has.
+    chosen: Option<Sym>,
 }
 
 /// The answers of plugins about a pod.
@@ -415,6 +448,7 @@ impl PluginsSay {
     fn about(view: &mut ClusterView, asked: Asked<'_>, uid: &PodUid) -> Option<Self> {
         let profile = &mut *asked.profile;
         let followed = view.pod(uid)?;
+        let chosen = followed.place().node();
         // A pod with a node is examined as if it had none, because its node would otherwise count as a request for that
         // node.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
@@ -436,6 +470,7 @@ impl PluginsSay {
         let manifests = profile.instances().iter().map(|instance| instance.plugin.manifest());
         let blind = manifests.filter(|plugin| is_blind(plugin)).map(|plugin| plugin.name.clone()).collect();
         let gate: Vec<PluginIdx> = gate.and_then(|name| profile.find(&name)).into_iter().collect();
+        let asked = Asked { chosen, ..asked };
         let (analysis, answer) = view.without_pod(uid, |view| ask(view, asked, &pod, &gate));
         // A plugin that did not follow the cluster may let the pod in by mistake.
         let answer = answer.map(|(_, status)| status);
@@ -451,7 +486,7 @@ fn ask(
     pod: &Arc<Pod>,
     gates: &[PluginIdx],
 ) -> (Analysis, Option<(PluginIdx, Status)>) {
-    let Asked { profile, cycle, node } = asked;
+    let Asked { profile, cycle, node, chosen } = asked;
     profile.set_meter(Meter::of_every_attempt(Arc::new(clock::Stopwatch)));
     let table = view.table();
     if let Err(Refusal { plugin, status }) = profile.sync(view.cache()) {
@@ -461,7 +496,8 @@ fn ask(
     }
     let nominated = NominatedPods::new(table, pod, view.nominated_pods());
     let row = node.and_then(|node| table.find(table.symbols.lookup(node)?));
-    let question = Question { order: view.cache().order(), nominated: &nominated, node: row };
+    let chosen = chosen.and_then(|node| table.find(node));
+    let question = Question { order: view.cache().order(), nominated: &nominated, node: row, chosen };
     let call = Call::new(cycle, view.as_of(), pod, table);
     let mut analysis = analyze(profile, &call, &question);
     if let (Some(node), None) = (node, row) {

@@ -58,6 +58,14 @@ pub(crate) struct Cycle {
     has_logged_groups: bool,
 }
 
+/// An attempt whose decision is recorded.
+struct Recorded<'a> {
+    pod: &'a Pod,
+    attempt: u32,
+    /// The label of the event that brought the pod.
+    brought_by: Option<Arc<str>>,
+}
+
 impl Cycle {
     /// Tries one pod.
     pub(crate) fn schedule(
@@ -68,6 +76,7 @@ impl Cycle {
         context: &mut Context,
     ) {
         let (pod, attempt) = (Arc::clone(&record.pod), record.attempts);
+        let brought_by = record.brought_by.clone();
         context.note(4, |context| Occurrence::PodPopped(context.pod_name(&pod)));
         if !is_to_be_tried(&pod, context) {
             return context.queue_mut().done(&pod.uid);
@@ -107,7 +116,7 @@ impl Cycle {
             Err(no_node) => FailedSearch { cycle, started, no_node }.end(record, bindings, context),
         }
         if settings.records_decisions {
-            self.record(&decision, &pod, attempt, context);
+            self.record(&decision, Recorded { pod: &pod, attempt, brought_by }, context);
         }
         self.last = Some(LastAttempt { number: self.n_cycles, pod, decision });
     }
@@ -126,7 +135,8 @@ impl Cycle {
     }
 
     /// Records a decision for explanations.
-    fn record(&mut self, decision: &Decision, pod: &Pod, attempt: u32, context: &mut Context) {
+    fn record(&mut self, decision: &Decision, recorded: Recorded<'_>, context: &mut Context) {
+        let Recorded { pod, attempt, brought_by } = recorded;
         let now = context.instant();
         let elapsed = now.zip(self.recorded_at).map(|(now, then)| now.saturating_sub(then));
         let is_whole = elapsed.is_none_or(|elapsed| elapsed >= WHOLE_RECORD_EVERY);
@@ -135,7 +145,8 @@ impl Cycle {
         }
         let cycle = CycleId(self.n_cycles);
         context.record_decision(pod, |profile, table, at| {
-            DecisionRecord::of(decision, &Made { pod, profile, table, at, attempt, cycle, is_whole })
+            let brought_by = brought_by.as_ref();
+            DecisionRecord::of(decision, &Made { pod, profile, table, at, attempt, brought_by, cycle, is_whole })
         });
     }
 

@@ -2,11 +2,14 @@
 //!
 //! Requests and answers are JSON with a version. An answer reserves nothing.
 
+mod groups;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::groups::{AskedPod, NewNode, NodeGroupAnswer};
 use crate::{
     cluster::{AddNodesError, Cluster, ClusterNode, ClusterPod},
     manifest::{self, ReadError},
@@ -117,20 +120,6 @@ pub struct VariantAnswer {
     /// The pods that are evicted to make room.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Eviction>,
-}
-
-/// The result for one group of nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeGroupAnswer {
-    /// The name in the request.
-    pub name: String,
-    /// The smallest number of additional nodes with which as many pods are placed as with the maximum.
-    pub nodes: usize,
-    /// The number of pods that are then placed, on nodes of the group and on other nodes.
-    pub placed: usize,
-    /// The pods that then get no node.
-    pub pending: Vec<PodOutcome>,
 }
 
 /// The maximum size of a batch. It is checked before any pod is placed. `is_over` of the [`Conditions`] is checked
@@ -492,8 +481,7 @@ impl Asking<'_, '_> {
                 too_few = Some(middle);
             }
         }
-        let pending = best.into_iter().filter(|pod| pod.node.is_none()).collect();
-        Ok(NodeGroupAnswer { name: group.name.clone(), nodes: enough, placed: most, pending })
+        Ok(NodeGroupAnswer::new(group, enough, &template, &self.question, best))
     }
 }
 

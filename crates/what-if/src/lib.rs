@@ -30,8 +30,8 @@ mod workloads;
 
 pub use api_server::{ApiServer, ApiServerError, Change};
 pub use batch::{
-    AddedNodes, Batch, BatchBounds, BatchError, NodeGroup, NodeGroupAnswer, Variant, VariantAnswer, WhatIfAnswer,
-    WhatIfRequest, what_if, what_if_followed,
+    AddedNodes, AskedPod, Batch, BatchBounds, BatchError, NewNode, NodeGroup, NodeGroupAnswer, Variant, VariantAnswer,
+    WhatIfAnswer, WhatIfRequest, what_if, what_if_followed,
 };
 pub use cluster::{AddNodesError, Cluster, ClusterNode, ClusterPod, ClusterReader};
 pub use compare::{Answers, Comparison, MovedPod, NodeAnswer, Questions, Side};
@@ -44,4 +44,4 @@ pub use place::{Arrival, Conditions, Fork, PlaceError, Placing, place, place_and
 pub use report::{API_VERSION, BeforeAndAfter, Report, Summary, uses_after, uses_before};
 pub use simulation::Simulation;
 pub use snapshot::{Redaction, snapshot};
-pub use utilization::{Fragmentation, NodeUse, ResourceUse, Utilization, ZoneUse, node_uses};
+pub use utilization::{Fragmentation, NodeUse, ResourceUse, Spread, Utilization, ZoneUse, node_uses};

@@ -32,6 +32,21 @@ pub struct Utilization {
     /// The share of the free amounts that a usual pod cannot use; absent if no pod is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<Fragmentation>,
+    /// The evenness of the nodes; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+/// The requested shares of the nodes in per cent: of a node's CPU or memory, whichever is larger.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spread {
+    /// The share of the emptiest node.
+    pub lowest: f64,
+    /// The share that half of the nodes do not exceed.
+    pub median: f64,
+    /// The share of the fullest node.
+    pub highest: f64,
 }
 
 /// A resource of all nodes together.
@@ -112,6 +127,15 @@ pub fn node_uses<'a, 'p>(
         }
     }
     uses
+}
+
+/// The sum of the pods' requests by resource, as quantities. Resources of which they request nothing are left out.
+pub(crate) fn requested<'p>(pods: impl Iterator<Item = &'p api::Pod>) -> BTreeMap<String, String> {
+    let node = api::Node::default();
+    let mut all = NodeUse::new(&node);
+    pods.for_each(|pod| all.add(pod));
+    let amounts = all.resources().map(|resource| (resource, all.amounts(resource).1)).filter(|(_, sum)| *sum > 0);
+    amounts.map(|(resource, sum)| (resource.to_owned(), quantity(resource, sum.into()))).collect()
 }
 
 impl<'a> NodeUse<'a> {
@@ -210,8 +234,16 @@ impl Utilization {
             resources: all.resources(),
             zones: if has_zones { zones.into_iter().map(zone).collect() } else { Vec::new() },
             fragmentation: fragmentation(nodes),
+            spread: spread(nodes),
         }
     }
+}
+
+fn spread(nodes: &[NodeUse<'_>]) -> Option<Spread> {
+    let mut shares: Vec<f64> = nodes.iter().map(|node| percent(node.share(), 1.0)).collect();
+    shares.sort_by(f64::total_cmp);
+    let middle = shares.len().saturating_sub(1) / 2;
+    Some(Spread { lowest: *shares.first()?, median: *shares.get(middle)?, highest: *shares.last()? })
 }
 
 impl Sums {
@@ -322,6 +354,7 @@ mod tests {
         let zones: Vec<_> =
             utilization.zones.iter().map(|zone| (zone.zone.as_str(), zone.resources[0].percent)).collect();
         assert_eq!(zones, [("east", 0.0), ("west", 37.5)]);
+        assert_eq!(utilization.spread, Some(Spread { lowest: 0.0, median: 0.0, highest: 37.5 }));
         let fragmentation = utilization.fragmentation.unwrap();
         // The sum of free CPU is 4.5, which is enough for three such pods. The nodes only have room for one each.
         assert_eq!((fragmentation.fit_in_sum, fragmentation.fit_on_nodes, fragmentation.percent), (3, 2, 33.3));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::{Context as _, Result};
 use berth_plugin_cli::table;
-use berth_what_if::{PodOutcome, Report, ResourceUse, Utilization};
+use berth_what_if::{PodOutcome, Report, ResourceUse, Spread, Utilization};
 use serde::Serialize;
 
 use super::Format;
@@ -89,8 +89,15 @@ fn write_utilization(out: &mut impl Write, report: &Report) -> Result<()> {
             fragmentation.fit_on_nodes
         )?;
     }
+    if let Some(spread) = after.spread {
+        writeln!(out, "Spread: {} (before: {})", shares(spread), before.spread.map_or_else(String::new, shares))?;
+    }
     writeln!(out, "{}", empty_nodes(before, after))?;
     Ok(())
+}
+
+fn shares(Spread { lowest, median, highest }: Spread) -> String {
+    format!("the emptiest node is at {lowest} %, half of the nodes at most at {median} %, the fullest at {highest} %")
 }
 
 fn empty_nodes(before: &Utilization, after: &Utilization) -> String {

@@ -125,6 +125,7 @@ async fn a_pod_is_explained_to_who_may_see_it() {
     bench.cluster.until("huge pending", |seen| seen.messages.contains_key("huge")).await;
     let local = json_of(&bench.ask(&["pod", "default/web", "-o", "json"]).await);
     assert_eq!((&local["reason"], &local["state"]), (&json!("Bound"), &json!({"phase": "bound", "node": node})));
+    assert!(local["decision"]["broughtBy"].as_str().is_some_and(|event| event.ends_with("PodAdd")), "{local}");
     let took = local["analysis"]["took"].as_array().expect("times");
     assert!(took.iter().any(|it| it["plugin"] == "NodeResourcesFit" && it["point"] == "Filter"), "{took:?}");
     for user in ["ada", "root"] {

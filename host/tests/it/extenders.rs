@@ -11,7 +11,11 @@ use k8s_openapi::api::{core::v1::Pod, scheduling::v1::PriorityClass};
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Scheduler, pod};
+use crate::{
+    cluster::{Cluster, Scheduler, pod},
+    explain::json_of,
+    process::{DEADLINE, Process},
+};
 
 /// The state of the test's extender.
 #[derive(Default)]
@@ -29,7 +33,7 @@ type Calls = Arc<Memory>;
 struct Fixture {
     cluster: Cluster,
     calls: Calls,
-    _scheduler: Scheduler,
+    scheduler: Scheduler,
 }
 
 /// Names of the nodes in the arguments, which hold whole nodes or names.
@@ -157,7 +161,7 @@ async fn start_with(extenders: Value, components: &[&str]) -> Fixture {
     let scheduler = cluster
         .scheduler(&["--config", &file.display().to_string(), "--plugins-dir", &plugins.display().to_string()])
         .await;
-    Fixture { cluster, calls, _scheduler: scheduler }
+    Fixture { cluster, calls, scheduler }
 }
 
 impl Fixture {
@@ -259,6 +263,9 @@ async fn users_read_why_an_extender_holds_a_pod() {
         assert!(message.contains(expected), "{message}");
         let names_address = ["broken", "hang", "endless"].iter().any(|verb| extender["filterVerb"] == *verb);
         assert!(!names_address || message.contains(address), "{message}");
+        let arguments = ["explain", "pod", "a", "-o", "json", "--socket", &fixture.scheduler.socket()];
+        let explained = json_of(&Process::berth(arguments).ended(DEADLINE).await);
+        assert!(explained["notes"].to_string().contains("extenders are not asked for this answer"), "{explained}");
     }
 }
 

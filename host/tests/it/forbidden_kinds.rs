@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, pod},
+    explain::json_of,
     process::{DEADLINE, Process},
 };
 
@@ -165,4 +166,35 @@ async fn a_kind_that_the_server_does_not_serve_is_told_with_its_plugins() {
     let ended = Process::berth(online).ended(DEADLINE).await;
     let told = "Misspelt reads v1/Configmap, which this cluster does not serve";
     assert!(ended.out.contains(told) && ended.out.contains(advice), "{}{}", ended.out, ended.err);
+}
+
+/// A cluster may be simulated by a user to whom some of its kinds are hidden. The answer says which.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_simulation_names_the_kinds_that_it_does_without() {
+    let cluster = cluster_without(&["poddisruptionbudgets"]).await;
+    cluster.create(&pod("waits", "100m", "16Mi")).await;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let live = ["--from-cluster", "--kubeconfig", &kubeconfig];
+    let simulated = json_of(&Process::berth(["simulate", "-o", "json"].iter().chain(&live)).ended(DEADLINE).await);
+    assert_eq!(simulated["summary"]["placed"], 1, "{simulated}");
+    let warnings = simulated["warnings"].to_string();
+    let without = "the simulation does without PodDisruptionBudget: this user may not list it";
+    assert!(warnings.contains(without), "{warnings}");
+
+    // A snapshot without names gives the same answer.
+    let file = cluster.dir.path().join("cluster.json").display().to_string();
+    let taken = Process::berth(["snapshot", "--redact", "--to", &file].iter().chain(&live)).ended(DEADLINE).await;
+    assert!(taken.status.success() && taken.err.contains(without), "{}", taken.err);
+    let snapshot = fs::read_to_string(&file).expect("a snapshot");
+    for name in ["waits", "node-00000", "registry.example"] {
+        assert!(!snapshot.contains(name), "{name} is in {snapshot}");
+    }
+    let again = json_of(&Process::berth(["simulate", "-o", "json", "-f", &file]).ended(DEADLINE).await);
+    assert_eq!(again["summary"], simulated["summary"]);
+
+    let cluster = cluster_without(&["nodes"]).await;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let refused = Process::berth(["simulate", "--from-cluster", "--kubeconfig", &kubeconfig]).ended(DEADLINE).await;
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.err);
+    assert!(refused.err.contains("--from-cluster: ") && refused.err.contains("nodes"), "{}", refused.err);
 }

@@ -317,7 +317,7 @@ async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
 /// kube-scheduler logs a line for each node and plugin. No other line comes as often.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_verbosity_10_every_score_of_every_node_is_logged() {
-    const N_NODES: usize = 2_000;
+    const N_NODES: usize = 5_000;
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", &N_NODES.to_string()]).await;
     write_client_certificates(cluster.dir.path());
     let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
@@ -335,8 +335,8 @@ async fn at_verbosity_10_every_score_of_every_node_is_logged() {
     let n_scores = lines(&format!("\"Plugin scored node for pod\" {of_pod}"));
     assert!(n_scores >= 5 * N_NODES && n_scores.is_multiple_of(N_NODES), "{n_scores} lines");
     for part in [
-        "\"Plugin scored node for pod\" pod=\"default/scored\" plugin=\"NodeResourcesFit\" node=\"node-01999\" score=",
-        "\"Calculated node's final score for pod\" pod=\"default/scored\" node=\"node-01999\" score=",
+        "\"Plugin scored node for pod\" pod=\"default/scored\" plugin=\"NodeResourcesFit\" node=\"node-04999\" score=",
+        "\"Calculated node's final score for pod\" pod=\"default/scored\" node=\"node-04999\" score=",
     ] {
         assert_eq!(lines(part), 1, "{part}");
     }

@@ -81,6 +81,7 @@ async fn a_cluster_is_asked_what_if() {
     };
     assert_eq!(summary(&[]).await, (6, 0));
     assert_eq!(summary(&["--without", "node/n1"]).await, (4, 2));
+    assert_eq!(summary(&["--without-selector", "topology.kubernetes.io/zone=west"]).await, (4, 2));
     assert_eq!(summary(&["--without", "zone/east", "--add", &format!("1={small}")]).await, (6, 0));
     let answer = answer(&["-f", &cluster, "--how-many", &pod]).await;
     assert_eq!(
@@ -169,6 +170,13 @@ async fn two_configurations_are_compared() {
                   pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}\n";
     let packed = write(&dir, "packed.yaml", config);
     let cluster = write(&dir, "cluster.yaml", &[node("n1", "west"), node("n2", "east"), replicas(4)].concat());
+    // The same plugin as a component makes no difference.
+    let plugins = dir.path().join("plugins");
+    fs::create_dir(&plugins).expect("a folder");
+    let fit = berth_components::COMPONENTS.iter().find(|it| it.name == "NodeResourcesFit").expect("a built-in plugin");
+    fs::write(plugins.join("NodeResourcesFit.wasm"), fit.bytes()).expect("a file");
+    let same = answer(&["-f", &cluster, "--compare-plugins-dir", &plugins.display().to_string()]).await;
+    assert_eq!((&same["alike"], same["moved"].as_array().map(Vec::len)), (&4.into(), Some(0)), "{same}");
     let answer = answer(&["-f", &cluster, "--compare", &packed]).await;
     let moved = answer["moved"].as_array().expect("pods");
     assert!(!moved.is_empty() && answer["byPlugin"]["NodeResourcesFit"].as_u64() > Some(0), "{answer}");
@@ -217,11 +225,16 @@ async fn what_cannot_be_used_is_named_and_left_out_if_told_so() {
         ended.err
     );
     assert_eq!(answer(&["-f", &cluster, "--skip-broken"]).await["summary"]["nodes"], 1);
+    // A simulation does not guess what an extender would say.
+    let extended = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- urlPrefix: \
+                    http://127.0.0.1:9\n  filterVerb: filter\n";
+    let extended = write(&dir, "extended.yaml", extended);
     for (arguments, part) in [
         (&["-f", "/absent.yaml"][..], "/absent.yaml"),
         (&["-f", DEMO, "--without", "node/x"], "node x not found"),
         (&["-f", DEMO, "--drain", "x"], "node x not found"),
         (&["-f", DEMO, "--add", "ten=node.yaml"], "invalid number of nodes `ten`"),
+        (&["-f", DEMO, "--config", &extended], "a simulation calls no extenders"),
     ] {
         let ended = simulate(arguments).await;
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {}", ended.err);

@@ -1,12 +1,15 @@
-//! Tests that `berth simulate` places pods on the same nodes as a scheduler that gets them one by one, natively and as
-//! components.
+//! Tests that `berth simulate` places pods on the same nodes as a scheduler that gets them one by one, and that a fork of
+//! its cluster leaves no trace, natively and as components.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 
 use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};
 
 use berth_scheduler::Settings;
-use berth_what_if::{Arrival, ClusterReader, Conditions, Placed, PodOutcome, RefusalReason, place};
+use berth_what_if::{
+    Arrival, Cluster, ClusterPod, ClusterReader, Conditions, Eviction, Placed, Placing, PodOutcome, RefusalReason,
+    place,
+};
 use oracle::{Execution, Native, TestedProfile, Wasm};
 use properties::{
     config,
@@ -117,21 +120,55 @@ impl Case {
         json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
     }
 
-    fn simulated(&self, execution: &dyn Execution) -> Placed {
+    /// The cluster of the manifest.
+    fn cluster(&self) -> Cluster {
         let mut reader = ClusterReader::default();
         reader.read("the case", &self.manifest());
         let (cluster, errors) = reader.finish();
         assert!(errors.is_empty(), "{errors:#?}");
-        let conditions = Conditions {
-            settings: Settings::default(),
-            profiles: vec![TestedProfile::defaults(execution).unwrap().profile],
-            tell_time: Box::new(|_| ()),
-            whole_pods: false,
-            arrival: Arrival::OneByOne,
-            is_over: &|| false,
-        };
-        place(&cluster, conditions).unwrap()
+        cluster
     }
+
+    fn simulated(&self, execution: &dyn Execution) -> Placed {
+        place(&self.cluster(), conditions(execution)).unwrap()
+    }
+
+    /// The results for the pending pods in a fork, before and after another fork in which the first node is gone.
+    fn before_and_after_a_fork(&self, execution: &dyn Execution) -> [(Vec<PodOutcome>, Vec<Eviction>); 2] {
+        let cluster = self.cluster();
+        let mut placing = Placing::new(&cluster, conditions(execution));
+        let pods: Vec<ClusterPod> = cluster.pending().cloned().collect();
+        let before = in_a_fork(&mut placing, &pods, None);
+        in_a_fork(&mut placing, &pods, Some(&nodes::name(0)));
+        [before, in_a_fork(&mut placing, &pods, None)]
+    }
+}
+
+fn conditions<'a>(execution: &dyn Execution) -> Conditions<'a> {
+    Conditions {
+        settings: Settings::default(),
+        profiles: vec![TestedProfile::defaults(execution).unwrap().profile],
+        tell_time: Box::new(|_| ()),
+        whole_pods: false,
+        arrival: Arrival::OneByOne,
+        is_over: &|| false,
+    }
+}
+
+/// The results for these pods on the cluster without a node. Everything is reverted.
+fn in_a_fork(
+    placing: &mut Placing<'_>,
+    pods: &[ClusterPod],
+    without: Option<&str>,
+) -> (Vec<PodOutcome>, Vec<Eviction>) {
+    let fork = placing.fork();
+    let displaced = without.and_then(|node| placing.remove_node(node)).unwrap_or_default();
+    displaced.iter().for_each(|pod| placing.arrive(&pod.made_again()));
+    pods.iter().for_each(|pod| placing.arrive(pod));
+    placing.settle().unwrap();
+    let results = placing.outcomes();
+    placing.revert(fork).unwrap();
+    results
 }
 
 /// The nodes of the pods that waited, by uid.
@@ -147,6 +184,12 @@ fn nodes_of(placed: &Placed, case: &Case) -> BTreeMap<String, String> {
     .collect()
 }
 
+/// Whether the attempts of the pod fail with an error. Such a pod is tried again and again, so that two schedulers never
+/// have the same number of attempts.
+fn has_failed(pod: &PodOutcome) -> bool {
+    pod.refusal.as_ref().is_some_and(|it| it.reason == RefusalReason::SchedulerError)
+}
+
 #[test]
 fn a_simulation_places_pods_where_a_running_scheduler_does() {
     let n_placed = RefCell::new([0_usize; 2]);
@@ -155,10 +198,6 @@ fn a_simulation_places_pods_where_a_running_scheduler_does() {
         case.run(&mut running);
         let there = running.placements();
         let simulated = case.simulated(&Native);
-        // A pod that fails with an error is tried again and again, so that two schedulers never have the same number of
-        // attempts.
-        let has_failed =
-            |pod: &PodOutcome| pod.refusal.as_ref().is_some_and(|it| it.reason == RefusalReason::SchedulerError);
         prop_assume!(!running.has_had_errors() && !simulated.pods.iter().any(has_failed));
         let nodes = nodes_of(&simulated, &case);
         let expected: BTreeMap<String, String> = there.into_iter().filter(|(uid, _)| nodes.contains_key(uid)).collect();
@@ -184,5 +223,22 @@ fn components_are_simulated_as_native_plugins_are() {
     });
     if let Err(error) = result {
         panic!("{error}");
+    }
+}
+
+/// A component has a replica of the cluster, which must be as it was, too.
+#[test]
+fn a_fork_leaves_no_trace() {
+    let executions: [(&dyn Execution, u32); 2] = [(&Native, N_CLUSTERS), (&*WASM, N_CLUSTERS / 10)];
+    for (execution, n_clusters) in executions {
+        let result = TestRunner::new(config(n_clusters)).run(&case(), |case| {
+            let [before, after] = case.before_and_after_a_fork(execution);
+            prop_assume!(!before.0.iter().any(has_failed));
+            prop_assert_eq!(before, after, "{}", case.manifest());
+            Ok(())
+        });
+        if let Err(error) = result {
+            panic!("{error}");
+        }
     }
 }

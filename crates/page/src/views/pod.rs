@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, DecisionRecord, Explanation, NearNode, NodeReport, Outcome, PluginScore, RankedNode, State, amount,
+    Analysis, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReport, Outcome, PluginScore, RankedNode,
+    State, amount,
 };
 use maud::{Markup, html};
 
@@ -60,7 +61,11 @@ fn content(explained: &Explanation) -> Markup {
             }
         }
         @if let Some(decision) = &explained.decision {
-            section { h2 { "The last decision" } (decided(decision, explained.decided_milliseconds_ago)) }
+            section {
+                h2 { "The last decision" }
+                (decided(decision, explained.decided_milliseconds_ago))
+                (earlier(&explained.earlier_attempts))
+            }
         }
         @if let Some(analysis) = analysis {
             section { h2 { "What plugins say now" } (says_now(analysis)) }
@@ -108,7 +113,7 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
     let sampled = decision.sampled;
     html! {
         p {
-            "Attempt " (decision.attempt) ", " (duration(ago.unwrap_or_default())) " ago: "
+            (numbered(decision.attempt, &decision.brought_by)) ", " (duration(ago.unwrap_or_default())) " ago: "
             @match &decision.outcome {
                 Outcome::Placed { node } => { "chose node " strong { (node) } "." }
                 Outcome::Rejected { message } | Outcome::Failed { message } => { (message) }
@@ -121,6 +126,7 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
                 @else {
                     "The attempt looked at " (thousands(sampled.visited.max(sampled.feasible))) " of " (thousands(sampled.nodes))
                     " nodes, and " (thousands(sampled.feasible)) " of them fit."
+                    @if sampled.tied > 1 { " Of these, " (thousands(sampled.tied)) " had the best total, and their order in the search decided." }
                     @if sampled.has_earlier_answers { " Some answers were cached for equivalent pods." }
                 }
             }
@@ -137,6 +143,27 @@ fn decided(decision: &DecisionRecord, ago: Option<u64>) -> Markup {
             } }
         }
         (ranking(&decision.best, "The best nodes, as scored then"))
+    }
+}
+
+/// Writes `Attempt 2 after NodeAdd`, or `Attempt 2` if only time brought the pod back.
+fn numbered(attempt: u32, brought_by: &str) -> Markup {
+    html! { "Attempt " (attempt) @if !brought_by.is_empty() { " after " (brought_by) } }
+}
+
+fn earlier(attempts: &[EarlierAttempt]) -> Markup {
+    html! {
+        @if !attempts.is_empty() {
+            h3 { "Earlier attempts" }
+            ul { @for earlier in attempts { li {
+                (numbered(earlier.attempt, &earlier.brought_by)) ", " (duration(earlier.milliseconds_ago)) " ago: "
+                @match &earlier.outcome {
+                    Outcome::Placed { node } => { "chose node " (node) }
+                    Outcome::Rejected { message } | Outcome::Failed { message } => { (message) }
+                }
+                @if let Some(not_bound) = &earlier.not_bound { ", then " (not_bound) }
+            } } }
+        }
     }
 }
 
@@ -243,6 +270,12 @@ fn preemption(analysis: &Analysis) -> Markup {
             Some(node) => { p { "Pods are leaving node " (node) " already." } }
             None => { @if !preemption.message.is_empty() { p { "Preemption: " (preemption.message) } } }
         }
+        @for budget in &preemption.violated_budgets {
+            p {
+                "PodDisruptionBudget " (budget.namespace) "/" (budget.name) " allows " (budget.allowed)
+                " evictions at the moment, and " (thousands(budget.victims)) " of these pods belong to it."
+            }
+        }
     }
 }
 
@@ -260,7 +293,9 @@ fn node_report(report: &NodeReport) -> Markup {
         @if !report.exists { p { "Node not found." } }
         @else if let Some(rank) = report.rank {
             p { "It fits, and ranks " (rank) " of the nodes that fit." }
-            @if let Some(scores) = &report.scores { (ranking(std::slice::from_ref(scores), "Its scores now")) }
+            @if let Some(scores) = &report.scores {
+                (ranking(&report.winner.iter().chain([scores]).cloned().collect::<Vec<_>>(), "Its scores now"))
+            }
         } @else {
             p { "It does not fit: " (lacks(&NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() })) }
         }

@@ -32,7 +32,8 @@ impl Queue {
         if self.contains(&pod.uid) || self.is_in_flight(&pod.uid) {
             return;
         }
-        self.enter_active(QueuedPod::new(Arc::clone(&pod), now), MoveReason::event(label), now, policy);
+        let record = QueuedPod::new(Arc::clone(&pod), now).after(label);
+        self.enter_active(record, MoveReason::event(label), now, policy);
         let is_gated = self.places.get(&pod.uid).is_some_and(|waiting| waiting.record.gated_by.is_some());
         if !is_gated || self.settings.features.has(Feature::GatedPodsKeepNominations) {
             self.nominator.set(&pod, pod.nominated_node_name);
@@ -178,10 +179,10 @@ impl Queue {
             match self.take(uid) {
                 Some(WaitingPod { record, place: place @ Place::Active(..) }) => self.put(record, place),
                 Some(WaitingPod { record, place: Place::Unschedulable(_) }) => {
-                    self.enter_active(record, MoveReason::event(&FORCE_ACTIVATE), now, policy);
+                    self.enter_active(record.after(&FORCE_ACTIVATE), MoveReason::event(&FORCE_ACTIVATE), now, policy);
                 }
                 Some(WaitingPod { record, place: Place::Backoff(..) | Place::ErrorBackoff(..) }) => {
-                    self.leave_backoff(record, MoveReason::event(&FORCE_ACTIVATE), now, policy);
+                    self.leave_backoff(record.after(&FORCE_ACTIVATE), MoveReason::event(&FORCE_ACTIVATE), now, policy);
                 }
                 None => self.in_flight.activate(uid),
             }

@@ -53,9 +53,17 @@ impl Queue {
         }
         let uid = record.pod.uid.clone();
         let Meanwhile { events, tries_again } = self.in_flight.meanwhile(&uid);
+        record.brought_by = None;
         let strategy = if record.is_rejected() {
-            let least = if tries_again { QueueingStrategy::AfterBackoff } else { QueueingStrategy::Skip };
-            events.iter().map(|event| self.strategy(&record, event, policy)).fold(least, Ord::max)
+            let mut strategy = if tries_again { QueueingStrategy::AfterBackoff } else { QueueingStrategy::Skip };
+            for event in &events {
+                let of_event = self.strategy(&record, event, policy);
+                if of_event > strategy {
+                    strategy = of_event;
+                    record.brought_by = Some(Arc::clone(&event.label));
+                }
+            }
+            strategy
         } else {
             QueueingStrategy::AfterBackoff
         };
@@ -74,6 +82,10 @@ impl Queue {
         now: Time,
         policy: &mut dyn Policy,
     ) {
+        let record = match reason.cause {
+            MoveCause::Event | MoveCause::Updated => record.after(reason.label),
+            MoveCause::AttemptFailed(_) => record,
+        };
         match strategy {
             QueueingStrategy::Skip => self.enter_pool(record, reason, false, policy),
             QueueingStrategy::AfterBackoff => self.enter_backoff(record, reason, now, policy),

@@ -272,16 +272,17 @@ impl Followed {
         self.placing.reconfigure(settings, profiles);
         self.placing.give_up_when(Box::new(move || bounds.are_exceeded()));
         let batch = Batch { bounds: BatchBounds::DEFAULT, scheduler_name: scheduler_name.as_deref() };
-        let token = self.token();
+        let token = self.token(&surroundings);
         let answered = what_if_followed(&mut self.placing, &cluster, request, &batch, token);
         self.placing.give_up_when(Box::new(|| false));
         answered
     }
 
-    /// A token that changes when a node, a pod or an object that the scheduler sees comes, changes or goes. Tokens of
-    /// two copies differ.
-    fn token(&self) -> String {
-        format!("{:x}-{:x}-{:x}-{:x}", *FIRST_ASKED, std::process::id(), self.number, self.n_changes)
+    /// A token that changes when a node, a pod or an object that the scheduler sees comes, changes or goes, and when the
+    /// surroundings change. Tokens of two copies differ.
+    fn token(&self, surroundings: &Cluster) -> String {
+        let (process, surroundings) = (std::process::id(), surroundings.state_token());
+        format!("{:x}-{process:x}-{:x}-{:x}-{surroundings}", *FIRST_ASKED, self.number, self.n_changes)
     }
 }
 

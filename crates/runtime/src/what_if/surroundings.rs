@@ -9,6 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use berth_cluster::{Client, ListError, list};
 use berth_model::KindRef;
 use berth_what_if::{Cluster, ClusterReader};
+use serde_json::Value;
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
@@ -35,7 +36,7 @@ pub(super) struct Surroundings {
 #[derive(Debug, Default)]
 struct Last {
     at: Option<Instant>,
-    kinds: [Vec<serde_json::Value>; KINDS.len()],
+    kinds: [Vec<Value>; KINDS.len()],
     cluster: Arc<Cluster>,
 }
 
@@ -62,7 +63,8 @@ impl Surroundings {
                     Ok(objects) if size(&objects) > MAX_BYTES => {
                         warnings.push(format!("the simulation does without {}: they are too large", kind.kind));
                     }
-                    Ok(objects) => {
+                    Ok(mut objects) => {
+                        objects.iter_mut().for_each(cut_down);
                         if let Some(known) = last.kinds.get_mut(at) {
                             *known = objects;
                         }
@@ -91,11 +93,23 @@ fn too_slow(kind: &KindRef) -> ListError {
     ListError::Failed { plural: kind.likely_plural(), message }
 }
 
-fn size(objects: &[serde_json::Value]) -> usize {
+/// Removes the parts that change although no pod of a question would differ, so that the cluster keeps its
+/// [token](Cluster::state_token).
+fn cut_down(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
+    }
+}
+
+fn size(objects: &[Value]) -> usize {
     objects.iter().map(|object| object.to_string().len()).sum()
 }
 
-fn cluster(kinds: &[Vec<serde_json::Value>], warnings: Vec<String>) -> Cluster {
+fn cluster(kinds: &[Vec<Value>], warnings: Vec<String>) -> Cluster {
     let mut reader = ClusterReader::default();
     for object in kinds.iter().flatten() {
         reader.take("the API server", object.clone());
@@ -104,4 +118,28 @@ fn cluster(kinds: &[Vec<serde_json::Value>], warnings: Vec<String>) -> Cluster {
     let unreadable = errors.iter().map(|error| format!("the simulation does without an object: {error}"));
     unreadable.chain(warnings).for_each(|warning| cluster.warn(warning));
     cluster
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_token_changes_with_what_pods_are_made_of() {
+        let token = |version: &str, ready: u32, cpu: &str| {
+            let mut set = json!({
+                "apiVersion": "apps/v1", "kind": "DaemonSet",
+                "metadata": {"name": "logs", "namespace": "infra", "uid": "u", "resourceVersion": version},
+                "spec": {"selector": {"matchLabels": {"app": "logs"}}, "template": {"metadata": {"labels": {"app": "logs"}},
+                    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}},
+                "status": {"numberReady": ready},
+            });
+            cut_down(&mut set);
+            cluster(&[vec![set]], Vec::new()).state_token()
+        };
+        assert_eq!(token("1", 1, "100m"), token("2", 2, "100m"), "one more pod is ready");
+        assert_ne!(token("1", 1, "100m"), token("3", 1, "200m"), "the template has changed");
+    }
 }

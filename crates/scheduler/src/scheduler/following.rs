@@ -2,13 +2,15 @@
 //! are answered on it.
 //!
 //! The nodes, the pods on nodes and the other objects are those of the other scheduler. They share its interned objects
-//! and have its symbols. Pods that wait are left out, because a question says which pods are to be placed. A question
+//! and have its symbols. Pods that wait are left out, because a question says which pods are to be placed. Only their
+//! nominations count: pods of a question compete with them as in the other scheduler. A question
 //! makes symbols of its own, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives their numbers
 //! to other strings.
 
 use std::sync::Arc;
 
-use berth_model::{Node, ObjectKey, Pod, PodUid, TemporarySymbols, Time};
+use berth_model::{Node, ObjectKey, Pod, PodUid, Sym, TemporarySymbols, Time};
+use berth_queue::Nominator;
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -23,6 +25,8 @@ use crate::{
 pub(super) struct Followed {
     /// The pods without a node. They show whether the cluster has changed.
     waiting: FxHashMap<PodUid, Arc<Pod>>,
+    /// Those of them that are nominated, with their nodes. A question may end the nominations of its pods.
+    nominated: FxHashMap<PodUid, (Arc<Pod>, Sym)>,
 }
 
 impl Scheduler {
@@ -50,7 +54,7 @@ impl Scheduler {
             differs |= before != json;
         }
         for (uid, pod) in batch.pods {
-            differs |= followed.take(&uid, pod.as_ref());
+            differs |= followed.take(&uid, pod.as_ref(), context.queue_mut().nominator_mut());
             differs |= place(&uid, pod.as_ref(), context);
         }
         context.cache_mut().settle();
@@ -81,6 +85,7 @@ impl Scheduler {
     /// Takes back the symbols since `begun`. All pods and nodes of that time must be gone.
     pub fn end_temporary_symbols(&mut self, begun: TemporarySymbols) {
         self.context.symbols_mut().end_temporary(begun);
+        self.followed.nominate_again(self.context.queue_mut().nominator_mut());
         self.cycle.plugins_replaced();
     }
 
@@ -91,15 +96,28 @@ impl Scheduler {
 }
 
 impl Followed {
-    /// Notes a pod that waits. Returns whether it differs from before.
-    fn take(&mut self, uid: &PodUid, pod: Option<&FollowedPod>) -> bool {
-        match pod.filter(|pod| pod.place.node().is_none()) {
-            Some(waiting) => {
-                let before = self.waiting.insert(uid.clone(), Arc::clone(&waiting.pod));
-                before.is_none_or(|before| *before != *waiting.pod)
-            }
-            None => self.waiting.remove(uid).is_some(),
-        }
+    /// Notes a pod that waits, with its nomination. Returns whether one of them differs from before.
+    fn take(&mut self, uid: &PodUid, pod: Option<&FollowedPod>, nominator: &mut Nominator) -> bool {
+        let Some(waiting) = pod.filter(|pod| pod.place.node().is_none()) else {
+            nominator.remove(uid);
+            self.nominated.remove(uid);
+            return self.waiting.remove(uid).is_some();
+        };
+        let FollowedPod { pod, nominated_node, .. } = waiting;
+        nominator.set(pod, *nominated_node);
+        let nominated_before = if nominated_node.is_none() {
+            self.nominated.remove(uid)
+        } else {
+            self.nominated.insert(uid.clone(), (Arc::clone(pod), *nominated_node))
+        };
+        let before = self.waiting.insert(uid.clone(), Arc::clone(pod));
+        let node_before = nominated_before.map(|(_, node)| node).unwrap_or_default();
+        before.is_none_or(|before| *before != **pod) || node_before != *nominated_node
+    }
+
+    /// Gives the pods that wait the nominations that they had before a question.
+    fn nominate_again(&self, nominator: &mut Nominator) {
+        self.nominated.values().for_each(|(pod, node)| nominator.set(pod, *node));
     }
 }
 

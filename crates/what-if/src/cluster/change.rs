@@ -78,6 +78,14 @@ impl ClusterNode {
         Self { node: Arc::new(node), object: Arc::new(object) }
     }
 
+    /// The name of the copy with this number of a template.
+    pub(crate) fn name_of_copy(&self, number: usize) -> String {
+        match self.object.pointer("/metadata/generateName").and_then(Value::as_str) {
+            Some(prefix) => format!("{prefix}{number}"),
+            None => format!("{}-{number}", self.node.metadata.name),
+        }
+    }
+
     /// This node, but closed to new pods, as after `kubectl cordon`.
     #[must_use]
     pub fn cordoned(&self) -> Self {
@@ -218,7 +226,7 @@ impl Cluster {
             self.nodes.iter().map(|node| node.node.metadata.name.as_str()).collect();
         let (mut nodes, mut daemons, admission) = (Vec::new(), Vec::new(), self.admission());
         for number in numbers {
-            let name = name_of(template, number);
+            let name = template.name_of_copy(number);
             if taken.contains(name.as_str()) {
                 return Err(AddNodesError::NameTaken(name));
             }
@@ -276,11 +284,4 @@ fn daemon_pod(mut object: Value, admission: &Admission) -> Option<ClusterPod> {
     admission.admit(&mut object, 0).ok()?;
     let pod = serde_json::from_value(object.clone()).ok()?;
     Some(ClusterPod { pod: Arc::new(pod), object: Arc::new(object), known: None })
-}
-
-fn name_of(template: &ClusterNode, number: usize) -> String {
-    match template.object.pointer("/metadata/generateName").and_then(Value::as_str) {
-        Some(prefix) => format!("{prefix}{number}"),
-        None => format!("{}-{number}", template.node.metadata.name),
-    }
 }

@@ -143,6 +143,30 @@ fn changes_of_the_scheduler_are_followed_between_questions() {
     assert_eq!(ask(&mut bench), [(0, 9)]);
 }
 
+/// The scheduler keeps room for a pod that it nominated, and a question gives this room to no other pod.
+#[test]
+fn nominated_pods_keep_their_room() {
+    let mut bench = Bench::new(&small());
+    let coming = |status: &Value| {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "coming", "namespace": "default", "uid": "coming"},
+            "spec": {"priority": 10, "schedulerName": "default-scheduler",
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": status})
+    };
+    let nominated = coming(&json!({"nominatedNodeName": "n2"}));
+    let ask = |bench: &mut Bench| counts(&bench.ask(&pods(2, &json!({}), &json!({})), &json!([{}])));
+    assert_eq!(ask(&mut bench), [(2, 0)]);
+    bench.apply(&nominated.to_string());
+    assert!(bench.catch_up());
+    assert_eq!(ask(&mut bench), [(1, 1)], "n2 has no room beside the nominated pod");
+    let own = bench.ask(std::slice::from_ref(&nominated), &json!([{}]));
+    assert_eq!(own.variants[0].pods[0].node.as_deref(), Some("n2"), "its own nomination is no obstacle: {own:?}");
+    assert_eq!(ask(&mut bench), [(1, 1)], "it is nominated still");
+    bench.apply(&coming(&json!({})).to_string());
+    assert!(bench.catch_up(), "the nomination has ended");
+    assert_eq!(ask(&mut bench), [(2, 0)]);
+}
+
 #[test]
 fn pods_of_the_scheduler_are_evicted_in_a_question_and_come_back() {
     let mut bench = Bench::new(&small());

@@ -179,6 +179,54 @@ fn node_groups_say_how_many_nodes_would_take_the_pods() {
     assert_eq!([group("1", 10), group("8", 10), group("1", 2)], [(6, 9, 0), (1, 9, 0), (2, 5, 4)]);
 }
 
+/// The caller creates nodes for these pods, of a size that it chooses itself.
+#[test]
+fn node_groups_name_the_pods_of_each_new_node() {
+    let groups = json!([{"name": "group", "node": template("1"), "maxNodes": 2}]);
+    let request = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": pods(9), "nodeGroups": groups});
+    let answer = serde_json::to_value(ask(request).unwrap()).unwrap();
+    let nodes = answer["nodeGroups"][0]["newNodes"].as_array().unwrap();
+    let names: Vec<_> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["of-1-1", "of-1-2"], "{answer}");
+    for node in nodes {
+        // The existing nodes are full, and a new node has room for one pod.
+        assert_eq!(node["pods"].as_array().map(Vec::len), Some(1), "{answer}");
+        assert_eq!(node["requests"], json!({"cpu": "1", "pods": "1"}));
+    }
+}
+
+/// A pod for which a node was created has a nomination to this node.
+#[test]
+fn a_pod_in_flight_keeps_its_node() {
+    let mut asked = pods(5);
+    asked[4]["metadata"] = json!({"name": "flying", "uid": "flying", "namespace": "default"});
+    asked[4]["spec"]["schedulerName"] = json!("default-scheduler");
+    asked[4]["status"] = json!({"nominatedNodeName": "of-1-1"});
+    let variants = json!([{"addNodes": [{"count": 1, "node": template("1")}]}]);
+    let request = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": asked, "variants": variants});
+    let answer = ask(request).unwrap().variants.remove(0);
+    let flying = answer.pods.iter().find(|pod| pod.name == "flying").unwrap();
+    assert_eq!((flying.node.as_deref(), answer.placed), (Some("of-1-1"), 4), "{answer:?}");
+}
+
+#[test]
+fn a_closed_node_counts_for_topology() {
+    let mut asked = pods(3);
+    for pod in &mut asked {
+        pod["metadata"]["labels"] = json!({"app": "web"});
+        pod["spec"]["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    }
+    let mut closed = template("4");
+    closed["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "c"});
+    closed["spec"] = json!({"unschedulable": true});
+    let variants = json!([{}, {"addNodes": [{"count": 1, "node": closed}]}]);
+    let request = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf", "pods": asked, "variants": variants});
+    let answer = ask(request).unwrap();
+    // The zone of the closed node stays empty, so the other zones may have one pod each.
+    assert_eq!((answer.variants[0].placed, answer.variants[1].placed), (3, 2), "{answer:?}");
+}
+
 #[test]
 fn requests_that_make_no_sense_are_refused() {
     let base = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "WhatIf"});

@@ -74,7 +74,7 @@ impl Check<'_> {
     fn analyze(&mut self, node: Option<NodeIdx>) -> Analysis {
         let nominated = self.cluster.nominated_pods(&self.pod);
         self.cycle += CYCLES;
-        let question = Question { order: self.cluster.cache().order(), nominated: &nominated, node };
+        let question = Question { order: self.cluster.cache().order(), nominated: &nominated, node, chosen: None };
         analyze(&mut self.subject.profile, &self.cluster.call(self.cycle, &self.pod), &question)
     }
 
