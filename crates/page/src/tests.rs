@@ -171,8 +171,17 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
         best: best.clone(),
         rejected: vec![Rejected { plugin: shared(), nodes: 3, message: own(), examples: vec![own()] }],
     };
+    let earlier = EarlierAttempt::of(&decision, Time(2));
+    let mut explanation = Explanation::new(subject, Some((decision, 1)), Some(analysis(best)));
+    explanation.earlier_attempts.push(earlier);
+    explanation.notes.push(own());
+    explanation
+}
+
+fn analysis(best: Vec<RankedNode>) -> Analysis {
+    let own = || EVIL.to_owned();
     let reason = NodeReason { plugin: own(), code: own(), message: own() };
-    let analysis = Analysis {
+    Analysis {
         nodes: 3,
         error: Some(own()),
         plugins: vec![Refuser {
@@ -195,12 +204,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
         suggestions: vec![Suggestion { change: own(), nodes: 1, examples: vec![own()] }],
         words: [None, Some(own())].map(|node| PluginWords { plugin: own(), node, text: own() }).to_vec(),
         ..Analysis::default()
-    };
-    let earlier = EarlierAttempt::of(&decision, Time(2));
-    let mut explanation = Explanation::new(subject, Some((decision, 1)), Some(analysis));
-    explanation.earlier_attempts.push(earlier);
-    explanation.notes.push(own());
-    explanation
+    }
 }
 
 fn page(nodes: usize, pods: usize) -> Router {

@@ -239,10 +239,11 @@ impl Queue {
         uids.sort_unstable();
         let label = Arc::from("PluginReplaced");
         for uid in uids {
-            let Some(WaitingPod { record, place }) = self.take(&uid) else { continue };
-            match pass_gate(record, policy) {
-                Ok(record) => self.put(record, place),
-                Err(gated) => self.enter_pool(gated, MoveReason::event(&label), true, policy),
+            let Some(WaitingPod { mut record, place }) = self.take(&uid) else { continue };
+            if passes_gate(&mut record, policy) {
+                self.put(record, place);
+            } else {
+                self.enter_pool(record, MoveReason::event(&label), true, policy);
             }
         }
     }
@@ -262,10 +263,11 @@ impl Queue {
     }
 
     /// Moves the pod through PreEnqueue into activeQ, or into the pool when a plugin closes the gate.
-    fn enter_active(&mut self, record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
-        match pass_gate(record, policy) {
-            Ok(record) => self.enter_active_ungated(record, reason, now, policy),
-            Err(gated) => self.enter_pool(gated, reason, true, policy),
+    fn enter_active(&mut self, mut record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
+        if passes_gate(&mut record, policy) {
+            self.enter_active_ungated(record, reason, now, policy);
+        } else {
+            self.enter_pool(record, reason, true, policy);
         }
     }
 
@@ -286,13 +288,12 @@ impl Queue {
 
     /// Moves the pod into backoffQ while its backoff lasts, otherwise into activeQ. PreEnqueue is asked before the pod
     /// may be tried.
-    fn enter_backoff(&mut self, record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
+    fn enter_backoff(&mut self, mut record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
         let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, reason, now, policy) };
         // A pod that cannot be taken early passes PreEnqueue when its backoff is over.
-        let record = match if self.settings.pops_from_backoff { pass_gate(record, policy) } else { Ok(record) } {
-            Ok(record) => record,
-            Err(gated) => return self.enter_pool(gated, reason, false, policy),
-        };
+        if self.settings.pops_from_backoff && !passes_gate(&mut record, policy) {
+            return self.enter_pool(record, reason, false, policy);
+        }
         let arrival = self.places.arrive();
         let place = if record.is_rejected() {
             Place::Backoff(end, policy.sort_key(&record.pod, record.queued_at), arrival)
@@ -343,19 +344,19 @@ impl Queue {
     }
 }
 
-/// Asks PreEnqueue. `Err` contains the pod with the plugin that keeps it out.
-fn pass_gate(mut record: QueuedPod, policy: &mut dyn Policy) -> Result<QueuedPod, QueuedPod> {
+/// Asks PreEnqueue. If a plugin keeps the pod out, the record names the plugin afterwards.
+fn passes_gate(record: &mut QueuedPod, policy: &mut dyn Policy) -> bool {
     match policy.pre_enqueue(&record.pod, record.gated_by.as_deref()) {
         Gate::Open => {
             record.gated_by = None;
-            Ok(record)
+            true
         }
         Gate::Closed(plugin) => {
             if !record.rejectors.contains(&plugin) {
                 record.rejectors.push(Arc::clone(&plugin));
             }
             record.gated_by = Some(plugin);
-            Err(record)
+            false
         }
     }
 }

@@ -63,9 +63,10 @@ async fn pends(cluster: &Cluster, scheduler: &Scheduler, kubectl: &Kubectl<'_>, 
     assert!(is_about_nodes && analysis["feasible"] == 0, "{explained}");
     let (_, counted) = reason.trim_end_matches('.').split_once(": ").expect("a count of nodes");
     let (nodes, text) = counted.split_once(' ').expect("a count of nodes");
+    let nodes: u64 = nodes.parse().expect("a number");
     let plugins = analysis["plugins"].as_array().expect("plugins").iter();
     let mut reasons = plugins.flat_map(|plugin| plugin["reasons"].as_array().expect("reasons"));
-    let counts = |it: &Value| it["reason"] == *text && it["nodes"].to_string() == *nodes;
+    let counts = |it: &Value| it["reason"] == *text && it["nodes"] == nodes;
     assert!(reasons.any(counts), "{counted}: {explained}");
 }
 
