@@ -230,7 +230,7 @@ impl Session {
         let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));
         let owner = berth_page::owner_routes(page.clone());
-        let process = endpoints::routes(metrics, &health);
+        let process = endpoints::routes(metrics, &health).merge(endpoints::reset_routes(metrics));
         serve(scheduling, &running, &door, Served { process, resources, admin, owner }, &mut tasks)?;
         let page = match scheduling.page {
             Some(address) => Some(page::serve_on_loopback(address, page, &mut tasks).await?),
@@ -396,7 +396,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// The routes.
 struct Served {
-    /// The probes and the metrics of the process, which HTTPS serves from the start.
+    /// The probes and the metrics of the process, which HTTPS serves from the start. Only the socket takes these routes.
     process: Router,
     /// The routes for callers of HTTPS.
     resources: Router,
