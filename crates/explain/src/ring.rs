@@ -48,6 +48,11 @@ impl DecisionRing {
         self.records.iter().rev().find(|record| *record.uid == *uid)
     }
 
+    /// The last `n_decisions` decisions, the newest first.
+    pub fn newest(&self, n_decisions: usize) -> impl Iterator<Item = &DecisionRecord> {
+        self.records.iter().rev().take(n_decisions)
+    }
+
     /// The approximate size of the decisions in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -108,6 +113,7 @@ mod tests {
         }
         assert_eq!(ring.len(), 10);
         assert!(ring.last_about("uid-989").is_none(), "the oldest give way");
+        assert_eq!(ring.newest(2).map(|record| record.at).collect::<Vec<_>>(), [Time(999), Time(998)]);
         assert_eq!(ring.last_about("uid-990").map(|record| record.at), Some(Time(990)));
         let reason = |length| NotBound { point: None, plugin: None, message: "x".repeat(length) };
         ring.not_bound("uid-999", 2, reason(1));

@@ -1,5 +1,5 @@
 //! The reaction to SIGUSR2, as in kube-scheduler (`pkg/scheduler/backend/cache/debugger`): the log gets the cache, the
-//! queue, and their differences from the API server's lists.
+//! queue, and their differences from the API server's lists. `/debug/cache` shows cache and queue as JSON.
 //!
 //! The data is read from the copy that follows the scheduler. Changes between the copy and the list appear as
 //! differences.
@@ -10,9 +10,18 @@ mod node;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
 use berth_cluster::Client;
 use berth_model::{ClusterTable, Pod};
 use berth_scheduler::{ClusterView, PodPlace};
+use berth_serving::ReadModel as _;
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -20,6 +29,7 @@ use self::{
     compare::{Differences, Listed},
     node::NodeDump,
 };
+use crate::follower::Follower;
 
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
@@ -32,14 +42,15 @@ pub(crate) struct Dump {
 }
 
 /// A pod, by the names that people and the API server use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct PodName {
     namespace: String,
     name: String,
     uid: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct QueuedPodDump {
     pod: PodName,
     queue: &'static str,
@@ -49,7 +60,42 @@ struct QueuedPodDump {
     gated_by: String,
 }
 
+/// A dump as JSON. Names are values and not keys, so that a reader can replace them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DumpDocument<'a> {
+    nodes: Vec<NamedNode<'a>>,
+    queue: &'a [QueuedPodDump],
+    scheduler_names: &'a [String],
+}
+
+#[derive(Serialize)]
+struct NamedNode<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    node: &'a NodeDump,
+}
+
+/// The routes for callers that may see every pod.
+pub(crate) fn routes(follower: Follower) -> Router {
+    Router::new().route("/debug/cache", get(show)).with_state(follower)
+}
+
+async fn show(State(follower): State<Follower>) -> Response {
+    match follower.read(|view| Dump::of(view).document()).await {
+        Some(Ok(document)) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
+        Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler did not answer in time\n").into_response(),
+    }
+}
+
 impl Dump {
+    fn document(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let nodes = self.nodes.iter().map(|(name, node)| NamedNode { name, node }).collect();
+        let Self { nodes: _, queue, scheduler_names } = self;
+        serde_json::to_vec(&DumpDocument { nodes, queue, scheduler_names })
+    }
+
     /// The data of the scheduler's copy.
     pub(crate) fn of(view: &ClusterView) -> Self {
         let table = view.table();

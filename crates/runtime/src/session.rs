@@ -222,7 +222,7 @@ impl Session {
             serves_all: source.file.is_none() && source.overrides.scheduler_name.is_none(),
         });
         let answerer = Arc::new(answerer.context("cannot start the thread that answers what-if questions")?);
-        let admin = admin.merge(what_if::routes(Arc::clone(&answerer)));
+        let admin = admin.merge(what_if::routes(Arc::clone(&answerer))).merge(cache_dump::routes(follower.clone()));
         let answerer: Arc<dyn WhatIf> = answerer;
         let history = History::default();
         let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone(), Some(answerer));

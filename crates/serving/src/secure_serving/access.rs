@@ -52,6 +52,9 @@ pub const PAGE: &str = "/page";
 /// The paths that a browser needs to ask for a token. They are open to every caller.
 const OPEN_PAGES: [&str; 4] = ["/page/sign-in", "/page/icon.svg", "/page/style.css", "/page/script.js"];
 
+/// Paths that show pods. They are open to no caller, whatever the open paths are.
+const GUARDED: [&str; 5] = ["/debug/cache", "/debug/decisions", "/explain", "/metrics/resources", "/what-if"];
+
 /// The cookie that contains a browser's token.
 pub const TOKEN_COOKIE: &str = "__Secure-berth-token";
 
@@ -340,7 +343,7 @@ impl Inner {
         };
         // Orders, and the names of pods, are only for callers that the API server authorizes, whatever the open paths
         // are.
-        let is_guarded = path.starts_with("/admin/") || ["/metrics/resources", "/explain", "/what-if"].contains(&path);
+        let is_guarded = path.starts_with("/admin/") || GUARDED.contains(&path);
         !is_guarded && self.open_paths.iter().any(is_it)
     }
 }
