@@ -52,7 +52,7 @@ fn content(explained: &Explanation) -> Markup {
             @for note in &explained.notes { p.note { "Note: " (note) } }
         }
         @if let Some(report) = analysis.and_then(|analysis| analysis.node.as_ref()) {
-            section { h2 { "Node " (report.node) } (node_report(report)) }
+            section { h2 { "Node " (report.node) } (node_report(report, analysis.and_then(|analysis| analysis.best.first()))) }
         }
         @if let Some(analysis) = analysis {
             @for said in analysis.words.iter().filter(|said| said.node.is_some()) {
@@ -255,14 +255,46 @@ fn lacks(near: &NearNode) -> String {
     lacks.chain(reasons).collect::<Vec<_>>().join("; ")
 }
 
-fn node_report(report: &NodeReport) -> Markup {
+/// The report about a node. `winner` is the node with the most points now, which is shown beside it.
+fn node_report(report: &NodeReport, winner: Option<&RankedNode>) -> Markup {
+    let compared = |scores: &RankedNode| -> Vec<RankedNode> {
+        let winner = winner.filter(|winner| winner.node != scores.node);
+        winner.into_iter().chain([scores]).cloned().collect()
+    };
     html! {
         @if !report.exists { p { "Node not found." } }
         @else if let Some(rank) = report.rank {
             p { "It fits, and ranks " (rank) " of the nodes that fit." }
-            @if let Some(scores) = &report.scores { (ranking(std::slice::from_ref(scores), "Its scores now")) }
+            @if let Some(scores) = &report.scores { (ranking(&compared(scores), "Its scores now, beside the best node")) }
         } @else {
             p { "It does not fit: " (lacks(&NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() })) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranked(node: &str, total: i64) -> RankedNode {
+        RankedNode { node: node.into(), total: Some(total), scores: Vec::new() }
+    }
+
+    #[test]
+    fn a_node_is_shown_beside_the_best_one() {
+        let winner = ranked("best", 200);
+        let rows = |node: &str| {
+            let report = NodeReport {
+                node: node.to_owned(),
+                exists: true,
+                reasons: Vec::new(),
+                lacks: Vec::new(),
+                scores: Some(ranked(node, 150)),
+                rank: Some(2),
+            };
+            let text = node_report(&report, Some(&winner)).into_string();
+            text.matches("<th scope=\"row\">").count()
+        };
+        assert_eq!((rows("other"), rows("best")), (2, 1));
     }
 }
