@@ -276,6 +276,7 @@ impl Session {
             sources: Sources { events: incoming, faults, follow },
             outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone(), traces.clone()),
             metrics: Arc::clone(metrics),
+            history: sinks.history.clone(),
             health: health.clone(),
             plugins: plugins.engine.clone(),
             reasons,
