@@ -499,8 +499,6 @@ async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     let line = 1 + source.lines().position(|line| line.contains("on demand")).expect("a line");
     let place = format!("on demand, at tests/components/breaks-down/src/lib.rs:{line}");
     assert_eq!(entry["lastReason"], format!("1 faults on probation; the last was: trapped in pre-filter: {place}"));
-    let stack = entry["faultStack"].as_array().expect("the functions that were running");
-    assert!(!stack.is_empty() && stack.iter().all(Value::is_string), "{stack:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
