@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use axum::{
     Router,
+    body::Bytes,
     extract::State,
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
@@ -20,7 +21,7 @@ use axum::{
 use berth_cluster::Client;
 use berth_model::{ClusterTable, Pod};
 use berth_scheduler::{ClusterView, PodPlace};
-use berth_serving::ReadModel as _;
+use berth_serving::{ReadModel as _, endpoints::KeptAnswer};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
@@ -78,22 +79,24 @@ struct NamedNode<'a> {
 
 /// The routes for callers that may see every pod.
 pub(crate) fn routes(follower: Follower) -> Router {
-    Router::new().route("/debug/cache", get(show)).with_state(follower)
+    Router::new().route("/debug/cache", get(show)).with_state((follower, KeptAnswer::default()))
 }
 
-async fn show(State(follower): State<Follower>) -> Response {
-    match follower.read(|view| Dump::of(view).document()).await {
-        Some(Ok(document)) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
-        Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+async fn show(State((follower, kept)): State<(Follower, KeptAnswer)>) -> Response {
+    let make = async { follower.read(|view| Dump::of(view).document()).await.flatten() };
+    match kept.get(make).await {
+        Some(document) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler did not answer in time\n").into_response(),
     }
 }
 
 impl Dump {
-    fn document(&self) -> Result<Vec<u8>, serde_json::Error> {
+    fn document(&self) -> Option<Bytes> {
         let nodes = self.nodes.iter().map(|(name, node)| NamedNode { name, node }).collect();
         let Self { nodes: _, queue, scheduler_names } = self;
-        serde_json::to_vec(&DumpDocument { nodes, queue, scheduler_names })
+        let document = serde_json::to_vec(&DumpDocument { nodes, queue, scheduler_names });
+        // These structs have no value that JSON cannot have.
+        document.inspect_err(|error| warn!(%error, "the cache cannot be shown")).ok().map(Bytes::from)
     }
 
     /// The data of the scheduler's copy.

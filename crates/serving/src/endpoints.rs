@@ -15,6 +15,7 @@ use berth_telemetry::metrics::Metrics;
 use tokio::net::TcpListener;
 use tracing::info;
 
+pub use self::kept_answer::KeptAnswer;
 use crate::{
     Health,
     connections::{self, Listener, serve_http1},
@@ -22,6 +23,7 @@ use crate::{
 
 pub mod about;
 pub mod debug;
+mod kept_answer;
 pub mod pprof;
 mod probes;
 pub mod resources;
