@@ -22,6 +22,7 @@ use berth_cluster::Client;
 use berth_model::{ClusterTable, Pod};
 use berth_scheduler::{ClusterView, PodPlace};
 use berth_serving::{ReadModel as _, endpoints::KeptAnswer};
+use berth_telemetry::clock;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
@@ -65,6 +66,10 @@ struct QueuedPodDump {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DumpDocument<'a> {
+    /// The time to which the data belongs, in milliseconds since 1970.
+    as_of_milliseconds: u64,
+    /// Whether all data is from that time. Otherwise, some of the data is older or missing.
+    is_whole: bool,
     nodes: Vec<NamedNode<'a>>,
     queue: &'a [QueuedPodDump],
     scheduler_names: &'a [String],
@@ -83,22 +88,27 @@ pub(crate) fn routes(follower: Follower) -> Router {
 }
 
 async fn show(State((follower, kept)): State<(Follower, KeptAnswer)>) -> Response {
-    let make = async { follower.read(|view| Dump::of(view).document()).await.flatten() };
+    let make = async { follower.read(document).await.flatten() };
     match kept.get(make).await {
         Some(document) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler did not answer in time\n").into_response(),
     }
 }
 
-impl Dump {
-    fn document(&self) -> Option<Bytes> {
-        let nodes = self.nodes.iter().map(|(name, node)| NamedNode { name, node }).collect();
-        let Self { nodes: _, queue, scheduler_names } = self;
-        let document = serde_json::to_vec(&DumpDocument { nodes, queue, scheduler_names });
-        // These structs have no value that JSON cannot have.
-        document.inspect_err(|error| warn!(%error, "the cache cannot be shown")).ok().map(Bytes::from)
-    }
+fn document(view: &ClusterView) -> Option<Bytes> {
+    let dump = Dump::of(view);
+    let document = serde_json::to_vec(&DumpDocument {
+        as_of_milliseconds: clock::wall(view.as_of()),
+        is_whole: view.is_complete(),
+        nodes: dump.nodes.iter().map(|(name, node)| NamedNode { name, node }).collect(),
+        queue: &dump.queue,
+        scheduler_names: &dump.scheduler_names,
+    });
+    // These structs have no value that JSON cannot have.
+    document.inspect_err(|error| warn!(%error, "the cache cannot be shown")).ok().map(Bytes::from)
+}
 
+impl Dump {
     /// The data of the scheduler's copy.
     pub(crate) fn of(view: &ClusterView) -> Self {
         let table = view.table();

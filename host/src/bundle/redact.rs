@@ -41,6 +41,7 @@ const WORDS: &[&str] = &[
     "result",
     "retryPeriod",
     "schedulerName",
+    "schedulerNames",
     "source",
     "state",
     "until",

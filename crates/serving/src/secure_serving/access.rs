@@ -524,13 +524,16 @@ mod tests {
 
     #[tokio::test]
     async fn open_paths_are_for_everybody_and_the_rest_for_masters() {
-        let gate = gate(&["/healthz", "/open/*", "/admin/*", "/metrics/*"]).await;
+        let gate = gate(&["/healthz", "/open/*", "/admin/*", "/debug/*", "/metrics/*"]).await;
         let named = |group: &str| Some(Caller::named("ada".to_owned(), vec![group.to_owned()]));
         for (path, is_open) in [
             ("/healthz", true),
             ("/open/door", true),
             ("/admin/plugins", false),
             ("/healthz/ping", false),
+            ("/debug/pprof/", true),
+            ("/debug/cache", false),
+            ("/debug/decisions", false),
             ("/metrics/slis", true),
             ("/metrics/resources", false),
             ("/healthzz", false),
