@@ -56,6 +56,7 @@ pub enum Authorization {
 pub struct TokenFetch(IntGauge);
 
 impl AccessMetrics {
+    #[expect(clippy::too_many_lines, reason = "a table with one entry for each metric")]
     pub(super) fn new(add: &mut Registration) -> Self {
         let doubling = || buckets(0.001, 2.0, 15);
         Self {

@@ -161,14 +161,12 @@ impl RestClientMetrics {
     /// Brings the metrics that depend on the time up to date.
     pub(super) fn refresh(&self, now: SystemTime) {
         let kept = self.plugin_certificate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.plugin_ttl.reset();
-        if let Some(certificate) = &*kept {
-            let left = match certificate.end.duration_since(now) {
-                Ok(left) => left.as_secs_f64(),
-                Err(expired) => -expired.duration().as_secs_f64(),
-            };
-            self.plugin_ttl.with_label_values::<&str>(&[]).set(left);
-        }
+        let Some(certificate) = &*kept else { return self.plugin_ttl.reset() };
+        let left = match certificate.end.duration_since(now) {
+            Ok(left) => left.as_secs_f64(),
+            Err(expired) => -expired.duration().as_secs_f64(),
+        };
+        self.plugin_ttl.with_label_values::<&str>(&[]).set(left);
     }
 }
 
