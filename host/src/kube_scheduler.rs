@@ -17,6 +17,7 @@ use std::{
 };
 
 use anyhow::Result;
+use berth_cluster::LeadershipLost;
 use berth_config::{
     Overrides, Program, Usage,
     emulation::{Emulation, go_bool},
@@ -67,6 +68,9 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(Failure::Logged(error)) => {
+            if error.is::<LeadershipLost>() {
+                error!("{}", lines::LEADERSHIP_LOST.message);
+            }
             error!(error = format!("{error:#}"), "command failed");
             ExitCode::FAILURE
         }

@@ -18,8 +18,13 @@ use crate::{
 const NODE: &str = "node-00000";
 
 /// The lines about occurrences that the story does not have.
-const NOT_TOLD: [KubeLine; 4] =
-    [lines::DELETING_POD_SKIPPED, lines::NO_NODES, lines::ATTEMPT_FAILED, lines::VICTIM_IS_GONE];
+const NOT_TOLD: [KubeLine; 5] = [
+    lines::LEADERSHIP_LOST,
+    lines::DELETING_POD_SKIPPED,
+    lines::NO_NODES,
+    lines::ATTEMPT_FAILED,
+    lines::VICTIM_IS_GONE,
+];
 
 /// A pod that takes most of the node.
 fn large(name: &str) -> Value {
