@@ -32,6 +32,8 @@ The file is an archive (.tar.gz) with
   settings.json         the file of --plugin-config, and whether it is in force
   plugins.json          each plugin: version, digest, state, faults, grants and limits
   overview.json         queues, rates, times, and pending pods by reason
+  cache.json            each node with its amounts and pods, and each pod in the queue
+  decisions.json        the last hundred decisions, about pods that are named by uid
   metrics.txt           /metrics
   health.txt            /readyz, check by check
   pods/                 why the oldest pending pods wait: `berth explain` about each
@@ -127,6 +129,8 @@ async fn collect(client: &AdminClient, bundle: &Bundle, redactor: Option<&Redact
     contents.add("settings.json", client.document("/admin/settings").await, redactor);
     contents.add("plugins.json", client.document("/admin/plugins").await, redactor);
     contents.add("overview.json", overview, redactor);
+    contents.add("cache.json", client.document("/debug/cache").await, redactor);
+    contents.add("decisions.json", client.document("/debug/decisions").await, redactor);
     let redacted = |text: String| redactor.map_or_else(|| text.clone(), |redactor| redactor.metrics(&text));
     contents.add_text("metrics.txt", client.text("/metrics").await.map(redacted));
     // The checks are the answer, even if the scheduler is not ready.

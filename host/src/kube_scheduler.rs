@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod manifests;
 mod metrics;
+mod streams;
 
 use std::{
     ffi::OsString,
@@ -16,6 +17,7 @@ use std::{
 };
 
 use anyhow::Result;
+use berth_cluster::LeadershipLost;
 use berth_config::{
     Overrides, Program, Usage,
     emulation::{Emulation, go_bool},
@@ -25,7 +27,7 @@ use berth_kube_flags::{FLAGS, FlagError, Given, Role};
 use berth_model::Features;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
-use berth_telemetry::klog::{self, KlogFormat, Verbosity, lines};
+use berth_telemetry::klog::{self, KlogFormat, LogStreams, Verbosity, lines};
 use serde_json::{Map, Value, json};
 use tracing::{error, info, warn};
 
@@ -66,6 +68,9 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(Failure::Logged(error)) => {
+            if error.is::<LeadershipLost>() {
+                error!("{}", lines::LEADERSHIP_LOST.message);
+            }
             error!(error = format!("{error:#}"), "command failed");
             ExitCode::FAILURE
         }
@@ -100,8 +105,10 @@ fn try_to_run(given: &Given) -> Result<(), Failure> {
         let _ = writeln!(io::stdout().lock(), "{version}");
         return Ok(());
     }
-    let verbosity = start_log(given).map_err(Failure::BeforeLogging)?;
-    schedule(given, verbosity).map_err(Failure::Logged)
+    let (verbosity, streams) = start_log(given).map_err(Failure::BeforeLogging)?;
+    let ended = schedule(given, verbosity).map_err(Failure::Logged);
+    streams.flush();
+    ended
 }
 
 /// The answer to `--version` or `--version=raw`. `--version=v…` only changes the version that kube-scheduler reports.
@@ -116,12 +123,14 @@ fn version(given: &Given) -> Option<String> {
     go_bool(asked).unwrap_or_default().then(|| format!("Kubernetes {VERSION}"))
 }
 
-fn start_log(given: &Given) -> Result<Verbosity> {
+fn start_log(given: &Given) -> Result<(Verbosity, LogStreams)> {
     let verbosity = given.number("v").map_or(Ok(0), u32::try_from);
     let verbosity = verbosity.map_err(|_| Usage("-v: use a whole number from 0 to 4294967295".to_owned()))?;
     let verbosity = Verbosity::new(verbosity, &given.texts("vmodule"))?;
-    klog::start(&verbosity, log_format(given)?)?;
-    Ok(verbosity)
+    let format = log_format(given)?;
+    let streams = streams::read(given, format)?;
+    klog::start(&verbosity, format, &streams)?;
+    Ok((verbosity, streams))
 }
 
 fn schedule(given: &Given, verbosity: Verbosity) -> Result<()> {
@@ -305,7 +314,7 @@ mod tests {
         assert!(refused("--emulated-version=new").contains("invalid version"));
         assert!(refused("--min-compatibility-version=x").contains("invalid version"));
         assert!(refused("--feature-gates=GenericWorkload=true").contains("GenericWorkload=true"));
-        let warnings = check(&given(&["--log-flush-frequency=1s"])).expect("accepted");
-        assert!(warnings[0].starts_with("--log-flush-frequency has no effect"), "{warnings:?}");
+        let warnings = check(&given(&["--permit-address-sharing"])).expect("accepted");
+        assert!(warnings[0].starts_with("--permit-address-sharing has no effect"), "{warnings:?}");
     }
 }

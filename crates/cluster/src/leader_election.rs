@@ -11,7 +11,13 @@
 //! In a coordinated election (KEP-4355), the API server's coordinator gives the Lease to one of the candidates, and the
 //! others never take it. `candidacy` keeps the LeaseCandidate from which the coordinator chooses.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Method, Request, header};
 use kube::Client;
@@ -114,6 +120,8 @@ pub struct Leadership {
     lease_duration: Duration,
     /// Whether the LeaseCandidate exists; `None` if the election is not coordinated.
     is_candidate: Option<watch::Receiver<bool>>,
+    /// The number of renewals that had to read the Lease first.
+    n_slow_renewals: Arc<AtomicU64>,
 }
 
 impl Elector {
@@ -131,9 +139,13 @@ impl Elector {
         let (candidacy, is_candidate) = watch::channel(false);
         let is_candidate = is_coordinated.then_some(is_candidate);
         let started = Instant::now();
-        let election = Election { client, settings, candidate, lease: None, standing: sender, started };
+        let n_slow_renewals = Arc::<AtomicU64>::default();
+        let slow = Arc::clone(&n_slow_renewals);
+        let election =
+            Election { client, settings, candidate, lease: None, standing: sender, started, n_slow_renewals: slow };
         let task = tokio::spawn(election.run(ready, candidacy, stopped));
-        Self { standing: Leadership { standing, identity, lease_duration, is_candidate }, stop, task }
+        let standing = Leadership { standing, identity, lease_duration, is_candidate, n_slow_renewals };
+        Self { standing, stop, task }
     }
 
     #[must_use]
@@ -193,6 +205,12 @@ impl Leadership {
             Standing::Lost(LeadershipLost::Taken { holder, .. }) => Some(Arc::from(holder.as_str())),
             Standing::Lost(LeadershipLost::NotRenewed { .. } | LeadershipLost::EndOfTerm { .. }) => None,
         }
+    }
+
+    /// The number of renewals that had to read the Lease first, because another client had changed it.
+    #[must_use]
+    pub fn n_slow_renewals(&self) -> u64 {
+        self.n_slow_renewals.load(Ordering::Relaxed)
     }
 
     /// Whether the coordinator can choose this candidate; `None` if the election is not coordinated.
@@ -257,6 +275,7 @@ struct Election {
     standing: watch::Sender<Standing>,
     /// The start of the candidate's clock.
     started: Instant,
+    n_slow_renewals: Arc<AtomicU64>,
 }
 
 impl Election {
@@ -374,7 +393,9 @@ impl Election {
         if let (Some(lease), Some(record)) = (self.lease.clone(), self.candidate.renewal(&time)) {
             match self.write(Some(lease), record).await {
                 Ok(()) => return Ok(Attempt::Leading(began)),
-                Err(error) if matches!(error.code(), Some(404 | 409)) => {}
+                Err(error) if matches!(error.code(), Some(404 | 409)) => {
+                    self.n_slow_renewals.fetch_add(1, Ordering::Relaxed);
+                }
                 Err(error) => return Err(error),
             }
         }

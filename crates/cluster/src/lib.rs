@@ -50,7 +50,7 @@ pub use leader_election::{Coordination, ElectionSettings, Elector, Leadership, L
 pub use lease::{LeaseError, LeaseHolder, lease_holder};
 pub use list::{ListError, list};
 pub use object::{ObjectRef, PodRef};
-pub use observe::RequestObserver;
+pub use observe::{ObservedRequest, RequestObserver};
 pub use rate::RequestRate;
 pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
 pub use server_info::{ResourceAccess, ServerInfo, ServerInfoError, has_access, server_info};

@@ -95,13 +95,15 @@ impl Throttle {
         self.0.changed.notify_one();
     }
 
-    /// Waits until one more request may be sent. Profiles take turns, and so do namespaces within a profile.
-    pub(crate) async fn wait(&self, urgency: Urgency, flow: &Flow) {
+    /// Waits until one more request may be sent, and returns the time that this took. Profiles take turns, and so do
+    /// namespaces within a profile.
+    pub(crate) async fn wait(&self, urgency: Urgency, flow: &Flow) -> Duration {
+        let now = Instant::now();
         let turn = {
             let mut state = self.0.state();
-            let now = Instant::now();
             if state.urgent.is_empty() && state.patient.is_empty() && state.pace.earliest(now) <= now {
-                return state.pace.take(now);
+                state.pace.take(now);
+                return Duration::ZERO;
             }
             let (sender, turn) = oneshot::channel();
             let queue = match urgency {
@@ -116,6 +118,7 @@ impl Throttle {
         };
         // The sender is dropped only with the runtime.
         let _ = turn.await;
+        now.elapsed()
     }
 }
 
@@ -236,7 +239,7 @@ mod tests {
         let many = join_all((0..100).map(|_| urgent(&throttle)));
         tokio::select! {
             _ = many => panic!("a patient request waits for all urgent ones"),
-            () = first => {}
+            _ = first => {}
         }
     }
 

@@ -18,6 +18,7 @@ use tracing::trace;
 
 use crate::{
     api_error::RequestFailure,
+    observe::note_retry,
     retry::{Retries, RetryPolicy},
 };
 
@@ -46,7 +47,7 @@ pub(crate) async fn json<T: DeserializeOwned>(
 /// Fails as [`json`] does.
 pub(crate) async fn retried_json<T: DeserializeOwned>(
     client: &Client,
-    request: Request<Vec<u8>>,
+    mut request: Request<Vec<u8>>,
     limit: Duration,
 ) -> Result<T, RequestFailure> {
     let deadline = Instant::now() + limit;
@@ -62,6 +63,7 @@ pub(crate) async fn retried_json<T: DeserializeOwned>(
             Some(wait) if Instant::now() + wait < deadline => sleep(wait).await,
             Some(_) | None => return Err(failure),
         }
+        note_retry(&mut request);
     }
 }
 

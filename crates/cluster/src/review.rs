@@ -42,6 +42,15 @@ pub struct ReviewError {
 }
 
 impl ReviewError {
+    /// The HTTP status of the answer; `None` if there was no answer.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match &*self.source {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        }
+    }
+
     pub(crate) fn new(review: &'static str, source: kube::Error) -> Self {
         Self { review, source: Box::new(source) }
     }
@@ -276,5 +285,6 @@ mod tests {
         server.next().await.refuse(403, "Forbidden", "the scheduler may not ask");
         let error = asking.await.expect("no panic").expect_err("no answer");
         assert_eq!(error.to_string(), "the API server did not answer the SubjectAccessReview");
+        assert_eq!(error.code(), Some(403));
     }
 }

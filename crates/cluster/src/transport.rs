@@ -106,8 +106,15 @@ pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,
     default_namespace: String,
-    /// The end of the client's own certificate, if it has one.
-    valid_until: Option<Time>,
+    /// The certificate that a credential plugin gave the client, if there is one.
+    certificate: Option<Validity>,
+}
+
+/// The time in which a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Validity {
+    pub(crate) from: Time,
+    pub(crate) until: Time,
 }
 
 impl Transport {
@@ -117,7 +124,7 @@ impl Transport {
         S::Future: Send + 'static,
     {
         let service = BoxCloneSyncService::new(service);
-        Self { service, default_namespace: default_namespace.to_owned(), valid_until: None }
+        Self { service, default_namespace: default_namespace.to_owned(), certificate: None }
     }
 
     pub(crate) async fn send(self, request: Request<Body>) -> Result<Answer, BoxError> {
@@ -133,8 +140,8 @@ impl Transport {
         Self { service: BoxCloneSyncService::new(service), ..self }
     }
 
-    pub(crate) fn valid_until(&self) -> Option<Time> {
-        self.valid_until
+    pub(crate) fn certificate(&self) -> Option<Validity> {
+        self.certificate
     }
 
     /// The client of this transport. This must be called inside a tokio runtime.
@@ -229,7 +236,7 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport
     let auth_layer = config.auth_layer()?;
     let mut tls = tls(config)?;
     tls.alpn_protocols = http2.application_protocols();
-    let valid_until = config.auth_info.exec.as_ref().and_then(|_| expiry(&tls));
+    let certificate = config.auth_info.exec.as_ref().and_then(|_| validity(&tls));
     let mut connector = TimeoutConnector::new(https_connector(connector, tls, config)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -255,7 +262,7 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport
         .layer(config.extra_headers_layer()?)
         .service(MapErr::new(http, BoxError::from));
     let service = service.map_response(|answer| answer.map(|body| body.map_err(Into::into).boxed_unsync()));
-    Ok(Transport { valid_until, ..Transport::new(service.map_err(Into::into), &config.default_namespace) })
+    Ok(Transport { certificate, ..Transport::new(service.map_err(Into::into), &config.default_namespace) })
 }
 
 /// Whether every pod needs this kind of request: its binding, its status or its events. Such requests have a connection
@@ -265,9 +272,12 @@ fn is_about_pod(path: &str) -> bool {
     is_of_pod || path.ends_with("/events") || path.contains("/events/")
 }
 
-/// The end of the client's own certificate, if it has one.
-fn expiry(tls: &ClientConfig) -> Option<Time> {
+/// The validity of the client's own certificate, if it has one.
+fn validity(tls: &ClientConfig) -> Option<Validity> {
     let own = tls.client_auth_cert_resolver.resolve(&[], &[])?;
     let (_, certificate) = parse_x509_certificate(own.cert.first()?).ok()?;
-    Time::from_second(certificate.validity().not_after.timestamp()).ok()
+    let validity = certificate.validity();
+    let from = Time::from_second(validity.not_before.timestamp()).ok()?;
+    let until = Time::from_second(validity.not_after.timestamp()).ok()?;
+    Some(Validity { from, until })
 }

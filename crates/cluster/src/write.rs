@@ -21,6 +21,7 @@ use crate::{
     clock,
     fair_queue::Flow,
     object::{ObjectRef, PodRef},
+    observe::{note_rate_limit, note_retry},
     rate::{RequestRate, Throttle, Urgency},
     request,
     retry::{Retries, RetryPolicy},
@@ -338,6 +339,7 @@ impl Writer {
     ) -> Result<T, FinalFailure> {
         let mut retries = Retries::new(options.retries);
         let mut maybe_done = false;
+        let mut is_retry = false;
         loop {
             let request = Request::builder()
                 .method(method)
@@ -347,7 +349,12 @@ impl Writer {
                 .body(body.clone())
                 .map_err(kube::Error::HttpError);
             let attempt = match request {
-                Ok(request) => self.attempt(options.lane, request).await,
+                Ok(mut request) => {
+                    if is_retry {
+                        note_retry(&mut request);
+                    }
+                    self.attempt(options.lane, request).await
+                }
                 Err(error) => Err(error.into()),
             };
             let failure = match attempt {
@@ -360,17 +367,18 @@ impl Writer {
             };
             debug!(%method, %path, reason = %failure, ?wait, "trying again");
             tokio::time::sleep(wait).await;
+            is_retry = true;
         }
     }
 
-    async fn attempt<T: Answer>(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<T, RequestFailure> {
+    async fn attempt<T: Answer>(&self, lane: Lane, mut request: Request<Vec<u8>>) -> Result<T, RequestFailure> {
         let _slot = self.lanes.of(lane).acquire(&self.flow).await;
         if let Some(throttle) = &self.throttle {
             let urgency = match lane {
                 Lane::Statuses => Urgency::Patient,
                 Lane::Bindings | Lane::Objects => Urgency::Urgent,
             };
-            throttle.wait(urgency, &self.flow).await;
+            note_rate_limit(&mut request, throttle.wait(urgency, &self.flow).await);
         }
         T::read(&request::bytes(&self.client, request, ATTEMPT_TIMEOUT).await?)
     }

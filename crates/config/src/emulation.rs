@@ -128,6 +128,12 @@ impl Emulation {
         self.version
     }
 
+    /// Whether the flags turn this gate on. The release may refuse the gate.
+    #[must_use]
+    pub fn asks_for(&self, gate: &str) -> bool {
+        self.gates.iter().rfind(|(_, name, _)| name == gate).is_some_and(|(_, _, value)| *value)
+    }
+
     /// Determines the release and the gates for a cluster with this version of the API server.
     ///
     /// # Errors

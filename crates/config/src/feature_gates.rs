@@ -51,7 +51,7 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 
 /// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text
 /// describes the effect of the gate.
-const OF_THE_PROGRAM: [(&str, &str); 8] = [
+const OF_THE_PROGRAM: [(&str, &str); 9] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
     (
@@ -61,6 +61,10 @@ const OF_THE_PROGRAM: [(&str, &str); 8] = [
     (
         "InterPodAffinityHostnameFastPath",
         "None: Berth always counts terms about single nodes without a search for domains.",
+    ),
+    (
+        "LoggingAlphaOptions",
+        "The log may have two streams: `--log-text-split-stream`, `--log-json-split-stream` and the flags of their buffers are accepted.",
     ),
     (
         "NominatedNodeNameForExpectation",

@@ -64,6 +64,11 @@ impl DecisionRing {
         found
     }
 
+    /// The last `n_decisions` decisions, the newest first.
+    pub fn newest(&self, n_decisions: usize) -> impl Iterator<Item = &DecisionRecord> {
+        self.records.iter().rev().take(n_decisions)
+    }
+
     /// The approximate size of the decisions in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -132,6 +137,7 @@ mod tests {
         let last = |ring: &DecisionRing, uid: &str| ring.about(uid, 1).first().map(|record| (*record).clone());
         assert_eq!(last(&ring, "uid-989"), None, "the oldest give way");
         assert_eq!(last(&ring, "uid-990").map(|record| record.at), Some(Time(990)));
+        assert_eq!(ring.newest(2).map(|record| record.at).collect::<Vec<_>>(), [Time(999), Time(998)]);
         let reason = |length| NotBound { point: None, plugin: None, message: "x".repeat(length) };
         ring.not_bound("uid-999", 2, reason(1));
         assert_eq!(last(&ring, "uid-999").map(|record| record.not_bound), Some(None), "of another attempt");

@@ -61,7 +61,6 @@ use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
 use Role::{Refused, Serving, Used, WithoutConfig, WithoutEffect};
 
 const PROGRAM: &str = "kube-scheduler";
-const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
 const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
     Flag { name, kind, role }
@@ -218,12 +217,12 @@ pub const FLAGS: &[Flag] = &[
     flag("allow-metric-labels", Repeated, Used),
     flag("allow-metric-labels-manifest", Text, Used),
     flag("disabled-metrics", List, Used),
-    flag("show-hidden-metrics-for-version", Text, WithoutEffect("no metric is hidden")),
-    flag("log-flush-frequency", Duration, WithoutEffect(ONE_STREAM)),
-    flag("log-json-info-buffer-size", Text, WithoutEffect(ONE_STREAM)),
-    flag("log-json-split-stream", Switch, WithoutEffect(ONE_STREAM)),
-    flag("log-text-info-buffer-size", Text, WithoutEffect(ONE_STREAM)),
-    flag("log-text-split-stream", Switch, WithoutEffect(ONE_STREAM)),
+    flag("show-hidden-metrics-for-version", Text, Used),
+    flag("log-flush-frequency", Duration, Used),
+    flag("log-json-info-buffer-size", Text, Used),
+    flag("log-json-split-stream", Switch, Used),
+    flag("log-text-info-buffer-size", Text, Used),
+    flag("log-text-split-stream", Switch, Used),
     flag("logging-format", Text, Used),
     flag("v", Number, Used),
     flag("vmodule", List, Used),

@@ -119,6 +119,7 @@ impl Source for Hostile {
             last_reason: Some(EVIL.to_owned()),
             faults: [(EVIL.to_owned(), 7)].into(),
             history: vec![PastEvent { time: EVIL.to_owned(), text: EVIL.to_owned() }],
+            fault_stack: vec![EVIL.to_owned()],
             latencies: vec![PointLatency { extension_point: EVIL.to_owned(), ..PointLatency::default() }],
             ..PluginReport::default()
         }])

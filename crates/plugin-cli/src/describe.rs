@@ -25,7 +25,7 @@ pub(super) async fn run(one: &One) -> Result<()> {
         }
         Output::Table => {
             writeln!(out, "{}", table::text(&rows(plugin)))?;
-            for table in [latencies(plugin), history(plugin)].into_iter().flatten() {
+            for table in [latencies(plugin), history(plugin), stack(plugin)].into_iter().flatten() {
                 writeln!(out, "\n{}", table::text(&table))?;
             }
         }
@@ -101,6 +101,18 @@ fn history(plugin: &PluginReport) -> Option<Table> {
     table.set_header(["TIME", "HISTORY"]);
     for PastEvent { time, text } in &plugin.history {
         table.add_row([time, text]);
+    }
+    Some(table)
+}
+
+fn stack(plugin: &PluginReport) -> Option<Table> {
+    if plugin.fault_stack.is_empty() {
+        return None;
+    }
+    let mut table = table::new();
+    table.set_header(["STACK OF THE LAST FAULT"]);
+    for function in &plugin.fault_stack {
+        table.add_row([function]);
     }
     Some(table)
 }

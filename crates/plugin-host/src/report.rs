@@ -72,6 +72,9 @@ pub struct PluginReport {
     pub binaries: Vec<ServingBinary>,
     /// What happened to the plugin since the start of the process, the newest first. Old entries are dropped.
     pub history: Vec<PastEvent>,
+    /// The functions of the component that were running at its last fault, the innermost first. Empty if the call
+    /// ended by itself, or if there was no fault.
+    pub fault_stack: Vec<String>,
     /// How long calls take at each extension point, beside the binary before.
     pub latencies: Vec<PointLatency>,
 }

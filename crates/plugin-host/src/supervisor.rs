@@ -419,14 +419,15 @@ impl Supervisor {
         });
     }
 
-    /// Adds to each report what the inventory does not know: refused effects, what happened before, and how long calls
-    /// took.
+    /// Adds to each report what the inventory does not know: refused effects, what happened before, the stack of the
+    /// last fault, and how long calls took.
     fn with_past(&self, mut reports: Vec<PluginReport>) -> Vec<PluginReport> {
         let Sinks { metrics, history, .. } = &self.surroundings.sinks;
         let timings = metrics.scheduler.plugin_timings();
         for report in &mut reports {
             report.effects_refused = metrics.effects_refused(&report.name);
             report.history = history.of(&report.name);
+            report.fault_stack = history.stack(&report.name);
             report.latencies = history.latencies(&report.name, &timings);
         }
         reports

@@ -1,5 +1,5 @@
 //! The reaction to SIGUSR2, as in kube-scheduler (`pkg/scheduler/backend/cache/debugger`): the log gets the cache, the
-//! queue, and their differences from the API server's lists.
+//! queue, and their differences from the API server's lists. `/debug/cache` shows cache and queue as JSON.
 //!
 //! The data is read from the copy that follows the scheduler. Changes between the copy and the list appear as
 //! differences.
@@ -10,9 +10,20 @@ mod node;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
 use berth_cluster::Client;
 use berth_model::{ClusterTable, Pod};
 use berth_scheduler::{ClusterView, PodPlace};
+use berth_serving::{ReadModel as _, endpoints::KeptAnswer};
+use berth_telemetry::clock;
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -20,6 +31,7 @@ use self::{
     compare::{Differences, Listed},
     node::NodeDump,
 };
+use crate::follower::Follower;
 
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
@@ -32,14 +44,15 @@ pub(crate) struct Dump {
 }
 
 /// A pod, by the names that people and the API server use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct PodName {
     namespace: String,
     name: String,
     uid: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct QueuedPodDump {
     pod: PodName,
     queue: &'static str,
@@ -47,6 +60,52 @@ struct QueuedPodDump {
     nominated_node: String,
     rejected_by: String,
     gated_by: String,
+}
+
+/// A dump as JSON. Names are values and not keys, so that a reader can replace them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DumpDocument<'a> {
+    /// The time to which the data belongs, in milliseconds since 1970.
+    as_of_milliseconds: u64,
+    /// Whether all data is from that time. Otherwise, some of the data is older or missing.
+    is_whole: bool,
+    nodes: Vec<NamedNode<'a>>,
+    queue: &'a [QueuedPodDump],
+    scheduler_names: &'a [String],
+}
+
+#[derive(Serialize)]
+struct NamedNode<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    node: &'a NodeDump,
+}
+
+/// The routes for callers that may see every pod.
+pub(crate) fn routes(follower: Follower) -> Router {
+    Router::new().route("/debug/cache", get(show)).with_state((follower, KeptAnswer::default()))
+}
+
+async fn show(State((follower, kept)): State<(Follower, KeptAnswer)>) -> Response {
+    let make = async { follower.read(document).await.flatten() };
+    match kept.get(make).await {
+        Some(document) => ([(header::CONTENT_TYPE, "application/json")], document).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler did not answer in time\n").into_response(),
+    }
+}
+
+fn document(view: &ClusterView) -> Option<Bytes> {
+    let dump = Dump::of(view);
+    let document = serde_json::to_vec(&DumpDocument {
+        as_of_milliseconds: clock::wall(view.as_of()),
+        is_whole: view.is_complete(),
+        nodes: dump.nodes.iter().map(|(name, node)| NamedNode { name, node }).collect(),
+        queue: &dump.queue,
+        scheduler_names: &dump.scheduler_names,
+    });
+    // These structs have no value that JSON cannot have.
+    document.inspect_err(|error| warn!(%error, "the cache cannot be shown")).ok().map(Bytes::from)
 }
 
 impl Dump {

@@ -1,6 +1,9 @@
 //! Credentials for the API server. They are renewed when their files change, when they are refused, and upon SIGHUP.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::Renewal;
@@ -25,6 +28,7 @@ pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Fut
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let (changed, mut changes) = mpsc::channel(1);
     let mut _watch = watch(&renewal, &changed);
+    metrics.rest_client.set_plugin_certificate(renewal.plugin_certificate(), SystemTime::now());
     Ok(async move {
         let mut refusals_count_from = Instant::now();
         loop {
@@ -41,6 +45,7 @@ pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Fut
                 Ok(()) => {
                     info!(why, "using the new credentials");
                     metrics.credentials_renewed("renewed");
+                    metrics.rest_client.set_plugin_certificate(renewal.plugin_certificate(), SystemTime::now());
                     // The kubeconfig may now name other files.
                     _watch = watch(&renewal, &changed);
                 }

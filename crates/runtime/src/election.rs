@@ -143,10 +143,11 @@ fn coordination(release: Release) -> Coordination {
     Coordination { binary_version: version(newest), emulation_version: version(release) }
 }
 
-/// Keeps the metric of the election up to date.
+/// Keeps the metrics of the election up to date. Each renewal of the lease is a change.
 async fn follow(mut leadership: Leadership, lease: String, metrics: Arc<Metrics>) {
     loop {
         metrics.set_leader(&lease, leadership.is_leading());
+        metrics.set_slow_renewals(&lease, leadership.n_slow_renewals());
         leadership.changed().await;
     }
 }

@@ -57,6 +57,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of attempts before the last one that an explanation shows.
 const N_EARLIER: usize = 10;
 
+/// The number of decisions that `/debug/decisions` shows.
+const N_DECISIONS: usize = 100;
+
 /// The last decisions, which the scheduling thread adds.
 pub(crate) type Decisions = Arc<Mutex<DecisionRing>>;
 
@@ -106,7 +109,14 @@ struct Known {
 
 /// The routes. If a request has no [`RequestUser`], as on the socket, the caller may see every pod.
 pub(crate) fn routes(explainer: Explainer) -> Router {
-    Router::new().route("/explain", get(answer).post(answer_about_manifest)).with_state(explainer)
+    let routes = Router::new().route("/explain", get(answer).post(answer_about_manifest));
+    routes.route("/debug/decisions", get(last_decisions)).with_state(explainer)
+}
+
+/// The last decisions about all pods, the newest first. They name pods by uid.
+async fn last_decisions(State(explainer): State<Explainer>) -> Json<Vec<DecisionRecord>> {
+    let decisions = explainer.decisions.lock().unwrap_or_else(PoisonError::into_inner);
+    Json(decisions.newest(N_DECISIONS).cloned().collect())
 }
 
 /// The right to see a pod.

@@ -53,7 +53,8 @@ impl Front {
             tasks.spawn("the server of the endpoints", endpoints::serve(address, plain).await?);
         }
         if let Some(secure) = &scheduling.secure_serving {
-            tasks.spawn("the server of HTTPS", secure.serve(routes.clone().merge(door.routes())).await?);
+            let served = routes.merge(endpoints::reset_routes(&metrics)).merge(door.routes());
+            tasks.spawn("the server of HTTPS", secure.serve(served, &metrics).await?);
         }
         Ok(Self { metrics, health, tasks, door })
     }

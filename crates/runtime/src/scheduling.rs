@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result};
 use berth_model::Time;
 use berth_scheduler::{Event, Scheduler};
 use berth_serving::Health;
-use berth_telemetry::{clock, metrics::Metrics};
+use berth_telemetry::{clock, metrics::Metrics, notices::PluginHistory};
 use berth_wasm_host::FaultReport;
 use tokio::{
     runtime::Handle,
@@ -51,6 +51,8 @@ pub(crate) struct Parts {
     pub sources: Sources,
     pub outlets: Outlets,
     pub metrics: Arc<Metrics>,
+    /// The past of plugins, which keeps the stacks of faults.
+    pub history: PluginHistory,
     /// Receives a beat at each turn of the loop.
     pub health: Health,
     /// The engine, which gets the current time for plugins.
@@ -189,7 +191,8 @@ fn idle(parts: &Parts) -> Duration {
 fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
     match input {
         Input::Event(event) => take_event(parts, event, stopping),
-        Input::Fault(FaultReport { plugin, digest, reason, took, pod, .. }) => {
+        Input::Fault(FaultReport { plugin, digest, kind: _, reason, took, pod, stack }) => {
+            parts.history.keep_stack(&plugin, stack);
             let now = tell_time(parts);
             handle(parts, Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
         }

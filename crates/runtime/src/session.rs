@@ -222,7 +222,7 @@ impl Session {
             serves_all: source.file.is_none() && source.overrides.scheduler_name.is_none(),
         });
         let answerer = Arc::new(answerer.context("cannot start the thread that answers what-if questions")?);
-        let admin = admin.merge(what_if::routes(Arc::clone(&answerer)));
+        let admin = admin.merge(what_if::routes(Arc::clone(&answerer))).merge(cache_dump::routes(follower.clone()));
         let answerer: Arc<dyn WhatIf> = answerer;
         let history = History::default();
         let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone(), Some(answerer));
@@ -230,7 +230,7 @@ impl Session {
         let admin = admin.merge(berth_page::overview_routes(page.clone()));
         let resources = resources.merge(berth_page::routes(page.clone()));
         let owner = berth_page::owner_routes(page.clone());
-        let process = endpoints::routes(metrics, &health);
+        let process = endpoints::routes(metrics, &health).merge(endpoints::reset_routes(metrics));
         serve(scheduling, &running, &door, Served { process, resources, admin, owner }, &mut tasks)?;
         let page = match scheduling.page {
             Some(address) => Some(page::serve_on_loopback(address, page, &mut tasks).await?),
@@ -276,6 +276,7 @@ impl Session {
             sources: Sources { events: incoming, faults, follow },
             outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone(), traces.clone()),
             metrics: Arc::clone(metrics),
+            history: sinks.history.clone(),
             health: health.clone(),
             plugins: plugins.engine.clone(),
             reasons,
@@ -396,7 +397,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// The routes.
 struct Served {
-    /// The probes and the metrics of the process, which HTTPS serves from the start.
+    /// The probes and the metrics of the process, which HTTPS serves from the start. Only the socket takes these routes.
     process: Router,
     /// The routes for callers of HTTPS.
     resources: Router,

@@ -29,6 +29,42 @@ impl AttemptResult {
     }
 }
 
+/// The answer to the question whether an event makes another attempt worthwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HintAnswer {
+    /// The pod is tried again.
+    Queue,
+    /// The event leaves the pod alone.
+    QueueSkip,
+    /// The plugin could not be asked, so the pod is tried again.
+    Error,
+}
+
+impl HintAnswer {
+    /// The value of the `hint` label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HintAnswer::Queue => "Queue",
+            HintAnswer::QueueSkip => "QueueSkip",
+            HintAnswer::Error => "Error",
+        }
+    }
+
+    /// The answer of a plugin that was asked.
+    pub(crate) fn of(queues: bool) -> Self {
+        if queues { Self::Queue } else { Self::QueueSkip }
+    }
+
+    /// Whether the pod is tried again.
+    pub(crate) fn queues(self) -> bool {
+        match self {
+            HintAnswer::Queue | HintAnswer::Error => true,
+            HintAnswer::QueueSkip => false,
+        }
+    }
+}
+
 /// How the wait of a PreBind plugin ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitResult {
@@ -204,8 +240,8 @@ pub enum Observation {
         plugin: Arc<str>,
         /// The label of the event.
         event: Arc<str>,
-        /// The answer of the plugin.
-        queues: bool,
+        /// The answer.
+        answer: HintAnswer,
         /// The time until the answer.
         duration: Duration,
     },

@@ -9,7 +9,7 @@ use berth_model::{OwnerId, Pod, Sym, Time};
 use berth_queue::{EventObjects, Gate, Movement, ObjectEvent, Policy, matches};
 
 use crate::{
-    metrics::Observation,
+    metrics::{HintAnswer, Observation},
     occurrence::Occurrence,
     outbox::Outbox,
     preemptions::Preemptions,
@@ -114,23 +114,26 @@ impl QueuePolicy<'_> {
     }
 
     /// Asks the plugin's queueing hint. A plugin without a hint accepts every event for which it registered.
-    fn ask_hint(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool {
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return true };
-        let Some(plugin) = profile.find(plugin) else { return true };
+    fn ask_hint(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> HintAnswer {
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return HintAnswer::Queue };
+        let Some(plugin) = profile.find(plugin) else { return HintAnswer::Queue };
         if !rejects(profile, plugin) {
             // The plugin only holds the pod back. The plugins that rejected the pod are asked themselves.
-            return false;
+            return HintAnswer::QueueSkip;
         }
-        let Some(plugin) = profile.get(plugin) else { return true };
+        let Some(plugin) = profile.get(plugin) else { return HintAnswer::Queue };
         let registered = plugin.manifest().events_to_register.as_ref();
         if registered.is_some_and(|events| !events.iter().any(|event| matches(event, &object_event.event))) {
             // The queue added this event to the plugin's registration (`PluginEvents::new`), so the plugin is not
             // asked.
-            return true;
+            return HintAnswer::Queue;
+        }
+        if plugin.queueing_hint().is_none() {
+            return HintAnswer::Queue;
         }
         // If a plugin has no time, the pod is tried again, as kube-scheduler does when a hint fails.
-        if plugin.queueing_hint().is_none() || plugin.has_time().is_err() || plugin.sync(self.cache).is_err() {
-            return true;
+        if plugin.has_time().is_err() || plugin.sync(self.cache).is_err() {
+            return HintAnswer::Error;
         }
         let subject = shown(&object_event.objects, plugin.manifest());
         let pod_event;
@@ -142,7 +145,7 @@ impl QueuePolicy<'_> {
             EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => &object_event.event,
         };
         let call = HintCall { table: self.cache.table(), pod, event, subject };
-        plugin.queueing_hint().is_none_or(|point| point.queueing_hint(&call))
+        HintAnswer::of(plugin.queueing_hint().is_none_or(|point| point.queueing_hint(&call)))
     }
 }
 
@@ -218,9 +221,9 @@ impl Policy for QueuePolicy<'_> {
             return false;
         }
         let start = self.outbox.instant();
-        let queues = self.ask_hint(plugin, pod, object_event);
+        let answer = self.ask_hint(plugin, pod, object_event);
         let (plugin, event) = (Arc::clone(plugin), Arc::clone(&object_event.label));
-        self.outbox.observe_since(start, |duration| Observation::QueueingHint { plugin, event, queues, duration });
-        queues
+        self.outbox.observe_since(start, |duration| Observation::QueueingHint { plugin, event, answer, duration });
+        answer.queues()
     }
 }

@@ -9,12 +9,13 @@ use axum::{
     extract::State,
     http::header,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{delete, get},
 };
 use berth_telemetry::metrics::Metrics;
 use tokio::net::TcpListener;
 use tracing::info;
 
+pub use self::kept_answer::KeptAnswer;
 use crate::{
     Health,
     connections::{self, Listener, serve_http1},
@@ -22,6 +23,7 @@ use crate::{
 
 pub mod about;
 pub mod debug;
+mod kept_answer;
 pub mod pprof;
 mod probes;
 pub mod resources;
@@ -33,6 +35,11 @@ pub fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
         .route("/metrics/slis", get(render_slis))
         .with_state(Arc::clone(metrics))
         .merge(probes::routes(health, metrics))
+}
+
+/// `DELETE /metrics`, after which counters begin at zero. It is served only where callers are checked.
+pub fn reset_routes(metrics: &Arc<Metrics>) -> Router {
+    Router::new().route("/metrics", delete(reset)).with_state(Arc::clone(metrics))
 }
 
 /// Listens on the address. The returned future serves requests, and ends only if it cannot continue.
@@ -54,6 +61,12 @@ pub async fn serve_on<L: Listener>(listener: L, routes: Router) {
 
 async fn render(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     prometheus_text(metrics.render())
+}
+
+async fn reset(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    metrics.reset();
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (headers, "metrics reset\n")
 }
 
 async fn render_slis(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {

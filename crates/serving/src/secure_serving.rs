@@ -35,7 +35,7 @@ pub use self::{
 use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
 use berth_cluster::ConnectOptions;
 use berth_file_watch::FileWatch;
-use berth_telemetry::{chain, klog::Verbosity};
+use berth_telemetry::{chain, klog::Verbosity, metrics::Metrics};
 
 /// The time limit for a client's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -153,16 +153,21 @@ impl SecureServing {
         }
     }
 
-    /// Listens on the address. The returned future serves requests, and ends only if it cannot continue.
+    /// Listens on the address. The returned future serves requests, and ends only if it cannot continue. `metrics` count
+    /// the callers.
     ///
     /// # Errors
     /// The address, a certificate or a kubeconfig cannot be used.
-    pub async fn serve(&self, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
+    pub async fn serve(
+        &self,
+        routes: Router,
+        metrics: &Arc<Metrics>,
+    ) -> Result<impl Future<Output = ()> + Send + use<>> {
         let mut serving = self.clone();
         lookup::add_authorities(&mut serving).await?;
         let tls = Arc::new(RwLock::new(Tls::read(&serving)?));
         let watch = serving.follow_files(&tls);
-        let gate = AccessCheck::new(&serving).await?;
+        let gate = AccessCheck::new(&serving, metrics).await?;
         let listener = self
             .listen()
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;

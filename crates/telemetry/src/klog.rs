@@ -7,8 +7,7 @@
 mod format;
 mod levels;
 pub mod lines;
-
-use std::io;
+mod streams;
 
 use tracing_subscriber::{
     EnvFilter, Layer as _, Registry, filter::FilterExt as _, fmt, layer::SubscriberExt as _,
@@ -16,7 +15,10 @@ use tracing_subscriber::{
 };
 
 use self::format::{KlogJson, KlogText};
-pub use self::levels::Verbosity;
+pub use self::{
+    levels::Verbosity,
+    streams::{LogStreams, StreamWriter},
+};
 use crate::log_rate::{LogRate, SCORES};
 use berth_config::Usage;
 
@@ -38,11 +40,11 @@ pub enum KlogFormat {
     Json,
 }
 
-/// Logs to standard error from now on. `BERTH_LOG` takes precedence over the verbosity.
+/// Logs to these streams from now on. `BERTH_LOG` takes precedence over the verbosity.
 ///
 /// # Errors
 /// `BERTH_LOG` is invalid.
-pub fn start(verbosity: &Verbosity, format: KlogFormat) -> Result<(), Usage> {
+pub fn start(verbosity: &Verbosity, format: KlogFormat, streams: &LogStreams) -> Result<(), Usage> {
     let filter: Box<dyn tracing_subscriber::layer::Filter<Registry> + Send + Sync> = match std::env::var("BERTH_LOG") {
         Ok(text) => {
             let filter = EnvFilter::try_new(&text).map_err(|error| Usage(format!("BERTH_LOG {text}: {error}")))?;
@@ -51,7 +53,7 @@ pub fn start(verbosity: &Verbosity, format: KlogFormat) -> Result<(), Usage> {
         Err(_) => Box::new(verbosity.clone()),
     };
     let filter = filter.and(LogRate::default());
-    let lines = fmt::layer().with_writer(io::stderr).with_ansi(false);
+    let lines = fmt::layer().with_writer(streams.clone()).with_ansi(false);
     match format {
         KlogFormat::Text => {
             let lines = lines.event_format(KlogText).with_filter(filter);

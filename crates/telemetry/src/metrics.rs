@@ -2,14 +2,19 @@
 //!
 //! The scheduling thread writes its figures between cycles. The endpoint only renders them.
 
+mod access;
 mod allowed_labels;
 mod api_calls;
 mod binding_conditions;
 mod informers;
+mod meta;
 mod process;
 mod registration;
 mod releases;
+mod reset;
+mod rest_client;
 mod scheduler;
+mod series;
 mod slis;
 #[cfg(test)]
 mod tests;
@@ -18,34 +23,35 @@ mod traces;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use berth_framework::{PluginVersion, Profile, TimeReport};
 use prometheus::{CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, proto::MetricFamily};
 
 pub use self::{
+    access::{AccessMetrics, Authorization, TokenFetch},
     allowed_labels::{AllowedLabels, InvalidKey},
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     informers::InformerMetrics,
+    rest_client::{ClientRequest, RestClientMetrics},
     scheduler::{Distribution, Figures, PluginTimings, SchedulerMetrics, Timing},
     traces::{LostSpans, TraceMetrics},
 };
 use self::{
     informers::InformersMetrics,
+    meta::MetaMetrics,
     process::ProcessMetrics,
     registration::{
         Registration,
         Stability::{self, Alpha},
     },
+    reset::Baseline,
     slis::Slis,
 };
 use crate::log_rate;
 use berth_config::feature_gates::Gates;
 use berth_model::Release;
-
-/// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
-const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 /// The maximum number of namespaces with a label of their own. Pods can be created in any number of namespaces.
 const NAMESPACES: usize = 100;
@@ -60,6 +66,10 @@ pub struct Metrics {
     /// The metrics of kube-scheduler.
     pub scheduler: SchedulerMetrics,
     pub api_calls: ApiCallMetrics,
+    /// The requests to the API server.
+    pub rest_client: RestClientMetrics,
+    /// The callers of the HTTPS port.
+    pub access: AccessMetrics,
     pub traces: TraceMetrics,
     cycle_duration: HistogramVec,
     swap_pause: HistogramVec,
@@ -86,14 +96,16 @@ pub struct Metrics {
     config_reloads: IntCounterVec,
     credential_renewals: IntCounterVec,
     leader: IntGaugeVec,
+    slow_renewals: IntCounterVec,
     claim_creates: IntCounterVec,
     volume_stage_errors: IntCounterVec,
-    client_requests: IntCounterVec,
-    client_latency: HistogramVec,
     informers: InformersMetrics,
     /// The results of probes, which have an endpoint of their own.
     slis: Slis,
     process: ProcessMetrics,
+    meta: MetaMetrics,
+    /// What counters showed at the last reset.
+    baseline: Mutex<Baseline>,
     /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
     /// What the command line says about what is shown.
@@ -131,12 +143,20 @@ impl Metrics {
         let metrics = Self {
             scheduler: SchedulerMetrics::new(&mut add),
             api_calls: ApiCallMetrics::new(&mut add),
+            rest_client: RestClientMetrics::new(&mut add),
+            access: AccessMetrics::new(&mut add),
             traces: TraceMetrics::new(&mut add),
             informers: InformersMetrics::new(&mut add),
             leader: add.gauge(
                 Alpha,
                 "leader_election_master_status",
                 "1 for the replica that holds the lease, 0 for one that stands by.",
+                &["name"],
+            ),
+            slow_renewals: add.counter(
+                Alpha,
+                "leader_election_slowpath_total",
+                "Renewals of the lease that had to read it first, because another client had changed it.",
                 &["name"],
             ),
             claim_creates: add.counter(
@@ -150,19 +170,6 @@ impl Metrics {
                 "scheduler_volume_scheduling_stage_error_total",
                 "Volumes of pods that failed, by stage: only `bind` can fail here.",
                 &["operation"],
-            ),
-            client_requests: add.counter(
-                Alpha,
-                "rest_client_requests_total",
-                "Requests to the API server.",
-                &["code", "method", "host"],
-            ),
-            client_latency: add.histogram(
-                Alpha,
-                "rest_client_request_duration_seconds",
-                "Time from a request to the API server to the start of its answer.",
-                &["verb", "host"],
-                CLIENT_BUCKETS.to_vec(),
             ),
             cycle_duration: add.histogram(
                 own,
@@ -308,6 +315,8 @@ impl Metrics {
             ),
             slis: Slis::new(),
             process: ProcessMetrics::new(&mut add),
+            meta: MetaMetrics::new(&mut add),
+            baseline: Mutex::default(),
             release: Mutex::default(),
             options: Mutex::default(),
             refused: Mutex::default(),
@@ -315,24 +324,40 @@ impl Metrics {
             serving: Mutex::default(),
             registry: add.registry.clone(),
         };
+        metrics.meta.set_registered(&add.registered);
         (metrics, add)
     }
 
     /// The registry in Prometheus' text format 0.0.4. kube-scheduler also answers in this format, whatever the request
     /// asks for.
     pub fn render(&self) -> String {
-        raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
-        let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gathered = self.gather();
+        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        gathered.iter_mut().for_each(|family| baseline.apply(family));
         let release = *self.release.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut shown = releases::shown_in(release, self.registry.gather());
+        let mut shown = releases::shown_in(release, gathered);
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
         shown.retain(|family| !options.disabled.contains(family.name()));
         shown.iter_mut().for_each(|family| options.allowed_labels.apply(family));
         render(shown)
     }
 
+    fn gather(&self) -> Vec<MetricFamily> {
+        raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
+        self.rest_client.refresh(SystemTime::now());
+        self.process.read_runtime();
+        let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.registry.gather()
+    }
+
+    /// Shows counters and histograms as if they had counted nothing so far. Gauges keep their values.
+    pub fn reset(&self) {
+        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = Baseline::of(self.gather());
+    }
+
     /// Shows metrics by these options from now on.
     pub fn show_by(&self, options: MetricsOptions) {
+        self.meta.set_disabled(options.disabled.len());
         *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options;
     }
 
@@ -359,6 +384,11 @@ impl Metrics {
     /// Records whether this replica holds the lease.
     pub fn set_leader(&self, lease: &str, is_leading: bool) {
         self.leader.with_label_values(&[lease]).set(is_leading.into());
+    }
+
+    /// Sets how often a renewal of the lease had to read it first. `total` counts from the start of the process.
+    pub fn set_slow_renewals(&self, lease: &str, total: u64) {
+        raise(&self.slow_renewals, &[lease], total);
     }
 
     /// Records that `version` serves under its name in `profile` from now on.
@@ -503,13 +533,6 @@ impl Metrics {
     pub fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.get(plugin).cloned().unwrap_or_default()
-    }
-
-    /// Records a request to the API server at `host`, whether it was answered or not.
-    pub fn client_request(&self, host: &str, method: &str, code: Option<u16>, duration: Duration) {
-        self.client_latency.with_label_values(&[method, host]).observe(duration.as_secs_f64());
-        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        self.client_requests.with_label_values(&[&*code, method, host]).inc();
     }
 
     /// Starts the metrics of the gate SchedulerAsyncAPICalls.

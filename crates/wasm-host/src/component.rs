@@ -86,6 +86,7 @@ impl LoadedComponent {
             reason: fault.to_string(),
             took: start + fault.took,
             pod,
+            stack: fault.stack.clone(),
         });
     }
 

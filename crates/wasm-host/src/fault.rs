@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use berth_model::{Digest, PodUid};
-use wasmtime::{Trap, WasmBacktrace};
+use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 use crate::limits::DeltaTime;
 
@@ -49,6 +49,8 @@ pub struct FaultReport {
     pub took: Duration,
     /// The pod that the call was about, if it was about one.
     pub pod: Option<PodUid>,
+    /// The functions of the component that were running, the innermost first. Empty if the call ended by itself.
+    pub stack: Vec<String>,
 }
 
 /// The receiver of every fault. It runs on the thread that made the call, so it must not block.
@@ -84,6 +86,7 @@ pub(crate) struct InstanceFault {
     pub(crate) kind: FaultKind,
     /// The processor time of the call.
     pub(crate) took: Duration,
+    pub(crate) stack: Vec<String>,
     text: String,
 }
 
@@ -133,13 +136,18 @@ impl From<Refused> for CallError {
 impl InstanceFault {
     /// A fault for an answer that passed every check here but that the framework could not use.
     pub(crate) fn wrong_answer(reason: &str) -> Self {
-        Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, text: format!("answered with {reason}") }
+        let text = format!("answered with {reason}");
+        Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, stack: Vec::new(), text }
     }
 
     /// A fault of a call of `function`, which used the time `took`.
     pub(crate) fn new(error: CallError, function: &str, traces: CallTraces<'_>, took: Duration) -> Self {
+        let stack = match &error {
+            CallError::Wasm(error) => stack_of(error),
+            CallError::Answer(_) => Vec::new(),
+        };
         let (kind, text) = sort_out(error, function, traces);
-        Self { kind, took, text }
+        Self { kind, took, stack, text }
     }
 }
 
@@ -182,6 +190,27 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
 /// Addresses from this one on are less than 16 MiB below address 0, where compilers end the stack.
 const BELOW_ZERO: u64 = (1 << 32) - (16 << 20);
 
+/// The maximum number of functions in the stack of a fault, and of bytes of a function's name. The author of the
+/// component chooses both.
+const MAX_FRAMES: usize = 32;
+const MAX_FUNCTION_NAME: usize = 200;
+
+/// The functions that were running when the call failed, the innermost first.
+fn stack_of(error: &wasmtime::Error) -> Vec<String> {
+    let name = |frame: &FrameInfo| match frame.func_name() {
+        Some(name) => {
+            let name = &name[..name.floor_char_boundary(MAX_FUNCTION_NAME)];
+            name.chars().map(|letter| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+        }
+        None => format!("function {}", frame.func_index()),
+    };
+    frames_of(error).iter().take(MAX_FRAMES).map(name).collect()
+}
+
+fn frames_of(error: &wasmtime::Error) -> &[FrameInfo] {
+    error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames)
+}
+
 /// A text with the trap, and with its function if the component has names of functions. A method that the author left
 /// out is a missing function, and WebAssembly does not tell which one it is.
 fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
@@ -191,8 +220,7 @@ fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
              its plugin.wit exports?"
         );
     }
-    let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
-    let place = match frames.iter().find_map(|frame| frame.func_name()) {
+    let place = match frames_of(error).iter().find_map(|frame| frame.func_name()) {
         Some(function) => format!("{trap} in {function}"),
         None => trap.to_string(),
     };

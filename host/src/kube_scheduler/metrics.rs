@@ -6,11 +6,24 @@ use berth_config::Usage;
 use berth_kube_flags::Given;
 use berth_telemetry::metrics::{AllowedLabels, MetricsOptions};
 
+/// The values of `--show-hidden-metrics-for-version`: the release before each release that Berth emulates. Such a
+/// release has no metric that Berth hides.
+const PREVIOUS: [&str; 2] = ["1.35", "1.36"];
+
 /// Reads the flags. The manifest's entries take the place of the entries of `--allow-metric-labels` for the same label.
 ///
 /// # Errors
-/// A key is not a metric and a label, or the manifest cannot be read.
+/// A key is not a metric and a label, the manifest cannot be read, or a version is not the previous one.
 pub(super) fn read(given: &Given) -> Result<MetricsOptions, Usage> {
+    if let Some(version) = given.text("show-hidden-metrics-for-version").filter(|version| !version.is_empty())
+        && !PREVIOUS.contains(&version)
+    {
+        let [first, second] = PREVIOUS;
+        return Err(Usage(format!(
+            "--show-hidden-metrics-for-version must be omitted or have the value '{first}' or '{second}'. Only the \
+             previous minor version is allowed"
+        )));
+    }
     let mut allowed_labels = AllowedLabels::default();
     for text in given.texts("allow-metric-labels") {
         for (key, values) in pairs(text)? {
@@ -93,6 +106,11 @@ mod tests {
         fs::write(&file, "metric: a\n").expect("a file");
         let error = given(std::slice::from_ref(&manifest)).expect_err("no label").0;
         assert!(error.contains("labels.yaml: metric: write METRIC,LABEL"), "{error}");
+        for version in ["", "1.35", "1.36"] {
+            given(&[format!("--show-hidden-metrics-for-version={version}")]).expect("a previous version, or none");
+        }
+        let error = given(&["--show-hidden-metrics-for-version=1.30".to_owned()]).expect_err("too old").0;
+        assert!(error.starts_with("--show-hidden-metrics-for-version must be omitted or have the value"), "{error}");
         fs::write(&file, "metric,label: a,b\n").expect("a file");
         given(&[manifest]).expect("a valid manifest");
     }

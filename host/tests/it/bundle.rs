@@ -55,7 +55,9 @@ async fn a_bundle_has_the_state_of_the_scheduler() {
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     let expected = [
         "README.txt",
+        "cache.json",
         "configuration.json",
+        "decisions.json",
         "health.txt",
         "logs/berth.log",
         "metrics.txt",
@@ -71,6 +73,15 @@ async fn a_bundle_has_the_state_of_the_scheduler() {
         document(&files, "configuration.json")["componentconfig"]["profiles"][0]["schedulerName"],
         "default-scheduler"
     );
+    let cache = document(&files, "cache.json");
+    assert_eq!(cache["nodes"].as_array().map(Vec::len), Some(1), "{cache}");
+    let allocatable = cache["nodes"][0]["resources"]["allocatable"].as_array().expect("amounts");
+    assert!(allocatable.iter().any(|it| it["resource"] == "cpu" && it["amount"].as_i64() > Some(0)), "{cache}");
+    let waiting = &cache["queue"][0];
+    assert_eq!(waiting["pod"]["name"], "payroll-huge", "{cache}");
+    let decisions = document(&files, "decisions.json");
+    assert!(decisions[0]["uid"].is_string() && decisions[0]["uid"] == waiting["pod"]["uid"], "{decisions}");
+    assert!(waiting["rejectedBy"].as_str().is_some_and(|plugins| !plugins.is_empty()), "{cache}");
     assert!(
         document(&files, "plugins.json")
             .as_array()
@@ -94,6 +105,9 @@ async fn a_redacted_bundle_has_no_names_and_the_same_numbers() {
     assert_eq!(document(&files, "overview.json")["pending"]["pods"], 1);
     let pod = files.keys().find(|path| path.starts_with("pods/")).expect("the pod is explained");
     assert_eq!(document(&files, pod)["analysis"]["nodes"], 1);
+    let cache = document(&files, "cache.json");
+    assert_eq!(cache["queue"][0]["queue"], "unschedulable");
+    assert_eq!(document(&files, "decisions.json")[0]["uid"], cache["queue"][0]["pod"]["uid"]);
     let dir = bench.cluster.dir.path().display().to_string();
     for (path, text) in &files {
         for name in ["payroll", "blue-team", "team", "node-0", "Insufficient", &dir] {

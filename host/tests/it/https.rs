@@ -184,6 +184,40 @@ async fn the_api_server_says_who_may() {
     assert_eq!(bench.get(token("any"), "/configz").await, Err((401, "Unauthorized".to_owned())));
 }
 
+/// Callers are counted, and `DELETE /metrics` lets counters begin at zero.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_are_counted_until_the_counters_are_reset() {
+    let flags = [
+        "--authentication-kubeconfig={kubeconfig}",
+        "--authorization-kubeconfig={kubeconfig}",
+        "--authentication-token-webhook-cache-ttl=1h",
+        "--authorization-webhook-cache-authorized-ttl=1h",
+        "--leader-elect=false",
+    ];
+    let bench = Bench::start(&flags).await;
+    for _ in 0..3 {
+        bench.get(token("any"), "/configz").await.expect("anybody may");
+    }
+    let metrics = bench.get(token("any"), "/metrics").await.expect("anybody may");
+    for line in [
+        "authentication_attempts{result=\"success\"} 4",
+        "authentication_token_cache_request_total{status=\"miss\"} 1",
+        "authentication_token_cache_request_total{status=\"hit\"} 3",
+        "authentication_token_cache_fetch_total{status=\"ok\"} 1",
+        "authorization_attempts_total{result=\"allowed\"} 4",
+        "apiserver_delegated_authn_request_total{code=\"201\"} 1",
+        "apiserver_delegated_authz_request_total{code=\"201\"} 2",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line} is missing from\n{metrics}");
+    }
+    let reset = http::Request::delete("/metrics").body(Vec::new()).expect("a request");
+    assert_eq!(bench.ask(token("any"), reset).await.as_deref(), Ok("metrics reset\n"));
+    let metrics = bench.get(token("any"), "/metrics").await.expect("anybody may");
+    let line = "authentication_token_cache_request_total{status=\"hit\"} 1";
+    assert!(metrics.lines().any(|it| it == line), "{line} is missing from\n{metrics}");
+    assert!(!metrics.contains("authentication_token_cache_request_total{status=\"miss\"}"), "{metrics}");
+}
+
 /// A request for `/metrics` in which a proxy names its user.
 fn on_behalf_of(name: &str, group: &str) -> http::Request<Vec<u8>> {
     let request = http::Request::get("/metrics").header("X-Remote-User", name).header("X-Remote-Group", group);

@@ -145,6 +145,20 @@ async fn a_leader_that_lost_its_lease_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn in_kube_schedulers_place_a_lost_lease_has_kube_schedulers_line() {
+    let bench = Bench::start().await;
+    let kubeconfig = format!("--kubeconfig={}", bench.cluster.kubeconfig().display());
+    let mut scheduler = crate::process::Process::berth(["kube-scheduler", &kubeconfig, "--secure-port=0"]);
+    scheduler.line("\"leading\" lease=").await;
+    let stolen = json!({"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 3600}});
+    bench.leases().patch("kube-scheduler", &PatchParams::default(), &Patch::Merge(stolen)).await.expect("a write");
+    let ended = scheduler.ended(Duration::from_secs(30)).await;
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    let line = format!("] \"{}\"", berth_telemetry::klog::lines::LEADERSHIP_LOST.message);
+    assert!(ended.err.lines().any(|it| it.starts_with('E') && it.ends_with(&line)), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replica_may_list_when_it_has_won() {
     let bench = Bench::start_with(&format!("{CONFIG}delayCacheUntilActive: true\n")).await;
     let first = bench.leader().await;

@@ -18,8 +18,13 @@ use crate::{
 const NODE: &str = "node-00000";
 
 /// The lines about occurrences that the story does not have.
-const NOT_TOLD: [KubeLine; 4] =
-    [lines::DELETING_POD_SKIPPED, lines::NO_NODES, lines::ATTEMPT_FAILED, lines::VICTIM_IS_GONE];
+const NOT_TOLD: [KubeLine; 5] = [
+    lines::LEADERSHIP_LOST,
+    lines::DELETING_POD_SKIPPED,
+    lines::NO_NODES,
+    lines::ATTEMPT_FAILED,
+    lines::VICTIM_IS_GONE,
+];
 
 /// A pod that takes most of the node.
 fn large(name: &str) -> Value {
@@ -159,4 +164,32 @@ async fn lines_of_1_37_name_entities() {
     let added = "\"Entity moved to an internal scheduling queue\" type=\"pod\" entity=\"default/low\" \
                  event=\"UnscheduledPodAdd\" queue=\"Active\"";
     assert!(log.contains(added), "{log}");
+}
+
+/// With the gate, lines of warnings and errors go to standard error, and all others to standard output. The last lines
+/// are written even if a buffer holds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn informational_lines_go_to_standard_output_with_the_gate() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig().display());
+    // This flag causes a warning.
+    let fixed = ["kube-scheduler", &kubeconfig, "--secure-port=0", "--leader-elect=false", "--permit-address-sharing"];
+    let split = ["--feature-gates=LoggingAlphaOptions=true", "--log-text-split-stream"];
+    let buffered = [&split[..], &["--log-text-info-buffer-size=1Mi", "--log-flush-frequency=100ms"]].concat();
+    for (name, flags) in [("one", &[][..]), ("two", &split[..]), ("three", &buffered[..])] {
+        let mut scheduler = Process::berth([&fixed[..], flags].concat());
+        scheduler.line("\"Starting Kubernetes Scheduler\"").await;
+        cluster.create(&pod(name, "1m", "1Mi")).await;
+        cluster.node_of(name).await;
+        scheduler.terminate();
+        let ended = scheduler.ended(Duration::from_secs(30)).await;
+        let stream = if flags.is_empty() { &ended.err } else { &ended.out };
+        assert!(ended.err.contains("--permit-address-sharing has no effect"), "{flags:?}: {}", ended.err);
+        for line in ["\"Starting Kubernetes Scheduler\"", "\"all bindings finished\""] {
+            assert!(stream.contains(line), "{flags:?}: {line} is missing from\n{stream}");
+        }
+        let others = |text: &str| text.lines().any(|line| !line.starts_with('I'));
+        assert!(!others(&ended.out), "{flags:?}: {}", ended.out);
+        assert!(flags.is_empty() || ended.err.lines().all(|line| !line.starts_with('I')), "{flags:?}: {}", ended.err);
+    }
 }

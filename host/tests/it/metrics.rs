@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, Scheduler, pod};
 
 /// The beginnings of the lines that are above zero at the end of the scenario.
-const MOVED: [&str; 33] = [
+const MOVED: [&str; 39] = [
     "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"scheduled\"}",
     "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"unschedulable\"}",
     "scheduler_scheduling_attempt_duration_seconds_count{",
@@ -38,6 +38,12 @@ const MOVED: [&str; 33] = [
     "leader_election_master_status{",
     "rest_client_requests_total{code=\"201\"",
     "rest_client_request_duration_seconds_count{",
+    "rest_client_request_size_bytes_count{",
+    "rest_client_response_size_bytes_count{",
+    "rest_client_rate_limiter_duration_seconds_count{",
+    "registered_metrics_total{",
+    "version_info{",
+    "berth_async_tasks",
     "kubernetes_build_info{",
     "kubernetes_feature_enabled{",
     "berth_scheduling_cycle_duration_seconds_count",

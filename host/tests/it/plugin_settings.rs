@@ -198,6 +198,8 @@ async fn events_tell_what_happens_to_plugins() {
     bench.create("trapping", Behavior::Trap).await;
     bench.event("PluginRestarting", "is restarted after a fault: trapped in filter: a test trap").await;
     bench.event("PluginPodsHeld", "held back for 60 s: the plugin trapped in filter: a test trap").await;
+    let entry = bench.ask(&["describe", "ByPriority"]).await;
+    assert!(entry["faultStack"].as_array().is_some_and(|stack| !stack.is_empty()), "{entry}");
     for name in ["trapping-1", "trapping-2"] {
         bench.create(name, Behavior::Trap).await;
     }

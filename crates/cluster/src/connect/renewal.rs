@@ -5,9 +5,10 @@
 //! that begins from then on. Watches under way end as usual, and go on with the new client from their last version.
 
 use std::{
+    ops::Range,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use http::{Request, StatusCode};
@@ -15,7 +16,10 @@ use kube::{client::Body, config::Kubeconfig};
 use tokio::sync::Notify;
 use tower::service_fn;
 
-use crate::{clock, transport::Transport};
+use crate::{
+    clock,
+    transport::{Transport, Validity},
+};
 
 use super::{ConnectError, ConnectOptions, Connection, Environment, Origin, connect_in, read};
 
@@ -120,11 +124,20 @@ impl Renewal {
         Ok(())
     }
 
+    /// The time in which the certificate of a credential plugin is valid; `None` if there is no such certificate.
+    #[must_use]
+    pub fn plugin_certificate(&self) -> Option<Range<SystemTime>> {
+        self.validity().map(|Validity { from, until }| from.into()..until.into())
+    }
+
+    fn validity(&self) -> Option<Validity> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).certificate()
+    }
+
     /// Waits until a certificate of a credential plugin is about to expire. Waits for ever if there is none.
     pub async fn runs_out(&self) {
-        let until = self.current.read().unwrap_or_else(PoisonError::into_inner).valid_until();
-        let Some(until) = until else { return std::future::pending().await };
-        let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
+        let Some(certificate) = self.validity() else { return std::future::pending().await };
+        let left = Duration::try_from(certificate.until.duration_since(clock::now())).unwrap_or_default();
         tokio::time::sleep(left.saturating_sub(EARLY).max(EARLY / 2)).await;
     }
 

@@ -102,6 +102,7 @@ async fn a_credential_plugin_that_cannot_run_is_named() {
 #[tokio::test]
 async fn the_end_of_a_credential_plugins_certificate_is_known() {
     let mut certificate = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    certificate.not_before = rcgen::date_time_ymd(2020, 3, 4);
     certificate.not_after = rcgen::date_time_ymd(2040, 5, 6);
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = certificate.self_signed(&key).unwrap();
@@ -117,8 +118,9 @@ async fn the_end_of_a_credential_plugins_certificate_is_known() {
     );
     let path = file(&dir, &kubeconfig("https://k:6443", &plugin));
     let connection = connect_in(&at(&path), Environment::default()).await.unwrap();
-    let until = connection.transport.valid_until().map(|until| until.to_string());
-    assert_eq!(until.as_deref(), Some("2040-05-06T00:00:00Z"));
+    let certificate = connection.transport.certificate().expect("a certificate");
+    let validity = [certificate.from, certificate.until].map(|time| time.to_string());
+    assert_eq!(validity, ["2020-03-04T00:00:00Z", "2040-05-06T00:00:00Z"]);
 }
 
 #[tokio::test]

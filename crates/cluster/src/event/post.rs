@@ -24,6 +24,7 @@ use crate::{
     clock, end_as,
     fair_queue::{FairQueue, Flow},
     object::{ObjectRef, collection_path},
+    observe::{note_rate_limit, note_retry},
     rate::{RequestRate, Throttle, Urgency},
     request,
     retry::{Retries, RetryPolicy},
@@ -207,8 +208,9 @@ impl Poster {
 impl Sender {
     async fn send(self, mut request: Request) {
         let mut retries = Retries::new(RETRIES);
+        let mut is_retry = false;
         loop {
-            let failure = match self.attempt(&request).await {
+            let failure = match self.attempt(&request, is_retry).await {
                 Ok(()) => return,
                 Err(failure) => failure,
             };
@@ -222,6 +224,7 @@ impl Sender {
                 Some(wait) => {
                     debug!(event, reason = %failure, "event not sent; trying again");
                     tokio::time::sleep(wait).await;
+                    is_retry = true;
                 }
                 // An earlier try succeeded, but its answer was lost.
                 None if failure.code() == Some(409) => return debug!(event, "event exists already"),
@@ -233,10 +236,15 @@ impl Sender {
         }
     }
 
-    async fn attempt(&self, request: &Request) -> Result<(), RequestFailure> {
-        self.throttle.wait(Urgency::Urgent, &request.flow).await;
+    async fn attempt(&self, request: &Request, is_retry: bool) -> Result<(), RequestFailure> {
+        let waited = self.throttle.wait(Urgency::Urgent, &request.flow).await;
         let _slot = self.slots.acquire(&request.flow).await;
-        request::bytes(&self.client, http_request(request)?, TRY_TIMEOUT).await.map(drop)
+        let mut request = http_request(request)?;
+        note_rate_limit(&mut request, waited);
+        if is_retry {
+            note_retry(&mut request);
+        }
+        request::bytes(&self.client, request, TRY_TIMEOUT).await.map(drop)
     }
 }
 

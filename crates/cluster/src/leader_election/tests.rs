@@ -161,8 +161,10 @@ async fn a_leader_that_sees_another_one_has_lost() {
     bench.win().await;
     bench.next().await.refuse(409, "Conflict", "somebody wrote");
     bench.next().await.answer(200, &lease("9", "other_2", "2026-11-21T03:12:00.000000Z"));
-    let reason = bench.elector.leadership().lost().await;
+    let mut leadership = bench.elector.leadership();
+    let reason = leadership.lost().await;
     assert_eq!(reason.to_string(), "the lease kube-system/kube-scheduler was taken by other_2");
+    assert_eq!(leadership.n_slow_renewals(), 1, "the lease was read before it could be written");
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,7 @@ const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_de
 const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
 
 /// Each gate that can be switched, by name.
-pub(super) const SHOWN: [(&str, Shown); 22] = [
+pub(super) const SHOWN: [(&str, Shown); 23] = [
     ("ComponentFlagz", ENDPOINTS),
     ("ComponentStatusz", ENDPOINTS),
     (
@@ -49,6 +49,10 @@ pub(super) const SHOWN: [(&str, Shown); 22] = [
     (
         "InterPodAffinityHostnameFastPath",
         NothingToSee("the gate changes only how kube-scheduler finds the same answer"),
+    ),
+    (
+        "LoggingAlphaOptions",
+        By(&[("host/tests/it/log_lines.rs", "informational_lines_go_to_standard_output_with_the_gate")]),
     ),
     (
         "NodeDeclaredFeatures",

@@ -130,6 +130,13 @@ fn one(plugin: &PluginReport) -> Markup {
             }
         }
         (history(plugin))
+        @if !plugin.fault_stack.is_empty() {
+            section {
+                h2 { "Stack of the last fault" }
+                p.note { "The functions of the component that were running, the innermost first." }
+                ol { @for function in &plugin.fault_stack { li { code { (function) } } } }
+            }
+        }
         section { h2 { "Latency" } (latencies(&plugin.latencies)) }
         section { h2 { "What serves" } @for binary in &plugin.binaries { (serving(binary)) } @if plugin.binaries.is_empty() { (nothing("Nothing serves.")) } }
         section {

@@ -294,10 +294,37 @@ fn node_report(report: &NodeReport) -> Markup {
         @else if let Some(rank) = report.rank {
             p { "It fits, and ranks " (rank) " of the nodes that fit." }
             @if let Some(scores) = &report.scores {
-                (ranking(&report.winner.iter().chain([scores]).cloned().collect::<Vec<_>>(), "Its scores now"))
+                (ranking(&report.winner.iter().chain([scores]).cloned().collect::<Vec<_>>(), "Its scores now, beside the best node"))
             }
         } @else {
             p { "It does not fit: " (lacks(&NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() })) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranked(node: &str, total: i64) -> RankedNode {
+        RankedNode { node: node.into(), total: Some(total), scores: Vec::new() }
+    }
+
+    #[test]
+    fn a_node_is_shown_beside_the_best_one() {
+        let rows = |winner: Option<RankedNode>| {
+            let report = NodeReport {
+                node: "other".to_owned(),
+                exists: true,
+                reasons: Vec::new(),
+                lacks: Vec::new(),
+                scores: Some(ranked("other", 150)),
+                rank: Some(2),
+                winner,
+            };
+            let text = node_report(&report).into_string();
+            text.matches("<th scope=\"row\">").count()
+        };
+        assert_eq!((rows(Some(ranked("best", 200))), rows(None)), (2, 1));
     }
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use berth_model::{ClusterTable, Sym};
 use berth_scheduler::ClusterView;
+use serde::Serialize;
 use tracing::info;
 
 use super::PodName;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct NodeDump {
     /// Absent for a node that only pods refer to.
     resources: Option<ResourcesDump>,
@@ -17,10 +19,19 @@ pub(super) struct NodeDump {
     nominated: Vec<PodName>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ResourcesDump {
-    requested: String,
-    allocatable: String,
+    requested: Vec<Amount>,
+    allocatable: Vec<Amount>,
+    pods: i64,
+}
+
+/// An amount of a resource. CPU is in thousandths; other amounts are in bytes or pieces.
+#[derive(Clone, Debug, Serialize)]
+struct Amount {
+    resource: String,
+    amount: i64,
 }
 
 /// All nodes by name.
@@ -31,14 +42,11 @@ pub(super) fn all(view: &ClusterView) -> BTreeMap<String, NodeDump> {
     let mut nodes: BTreeMap<String, NodeDump> = BTreeMap::new();
     for node in table.nodes().iter() {
         let resources = ResourcesDump {
-            requested: format!(
-                "{}, pods: {}",
-                amounts(table, table.requested().names(), |resource| table.requested().get(resource, node)),
-                table.pod_counts().get(node.index()).copied().unwrap_or(0)
-            ),
+            requested: amounts(table, table.requested().names(), |resource| table.requested().get(resource, node)),
             allocatable: amounts(table, table.allocatable().names(), |resource| {
                 table.allocatable().get(resource, node)
             }),
+            pods: table.pod_counts().get(node.index()).copied().unwrap_or(0),
         };
         nodes.entry(text(table.name(node))).or_default().resources = Some(resources);
     }
@@ -56,23 +64,27 @@ pub(super) fn all(view: &ClusterView) -> BTreeMap<String, NodeDump> {
     nodes
 }
 
-/// Writes `cpu: 1500m, memory: 1024`. CPU is in thousandths; other amounts are in bytes or pieces.
-fn amounts(table: &ClusterTable, resources: impl Iterator<Item = Sym>, amount: impl Fn(Sym) -> i64) -> String {
-    let mut amounts: Vec<String> = resources
-        .map(|resource| {
-            let unit = if resource == Sym::CPU { "m" } else { "" };
-            format!("{}: {}{unit}", table.symbols.text(resource), amount(resource))
-        })
-        .collect();
-    amounts.sort();
-    amounts.join(", ")
+/// The amounts by the names of the resources.
+fn amounts(table: &ClusterTable, resources: impl Iterator<Item = Sym>, amount: impl Fn(Sym) -> i64) -> Vec<Amount> {
+    let of = |resource| Amount { resource: table.symbols.text(resource).to_owned(), amount: amount(resource) };
+    let mut amounts: Vec<Amount> = resources.map(of).collect();
+    amounts.sort_by(|one, other| one.resource.cmp(&other.resource));
+    amounts
+}
+
+/// Writes `cpu: 1500m, memory: 1024`.
+fn text_of(amounts: &[Amount]) -> String {
+    let amounts = amounts.iter().map(|Amount { resource, amount }| {
+        let unit = if resource == "cpu" { "m" } else { "" };
+        format!("{resource}: {amount}{unit}")
+    });
+    amounts.collect::<Vec<_>>().join(", ")
 }
 
 impl NodeDump {
     #[cfg(test)]
     pub(super) fn known(pods: Vec<PodName>) -> Self {
-        let resources = ResourcesDump { requested: String::new(), allocatable: String::new() };
-        Self { resources: Some(resources), pods, ..Self::default() }
+        Self { resources: Some(ResourcesDump::default()), pods, ..Self::default() }
     }
 
     /// Whether the cache has the node itself.
@@ -85,8 +97,9 @@ impl NodeDump {
         info!(
             node,
             deleted = resources.is_none(),
-            requested = resources.map_or("", |it| &it.requested),
-            allocatable = resources.map_or("", |it| &it.allocatable),
+            requested =
+                resources.map(|it| format!("{}, pods: {}", text_of(&it.requested), it.pods)).unwrap_or_default(),
+            allocatable = resources.map(|it| text_of(&it.allocatable)).unwrap_or_default(),
             pods = list(&self.pods),
             assumed_pods = list(&self.assumed),
             nominated_pods = list(&self.nominated),

@@ -14,7 +14,10 @@ use berth_model::ObjectKey;
 use serde_json::json;
 
 use super::kit::{Bench, bind_finished, node, pod, pod_maker};
-use crate::{Action, AttemptOutcome, Event, Notice, Observation, metrics::AttemptResult};
+use crate::{
+    Action, AttemptOutcome, Event, Notice, Observation,
+    metrics::{AttemptResult, HintAnswer},
+};
 
 /// A clock that advances by a fixed number of milliseconds at each reading.
 #[derive(Debug)]
@@ -147,8 +150,21 @@ fn a_rejected_pod_and_the_event_that_wakes_it_are_measured() {
     let is_rejection =
         |it: &Observation| matches!(it, Observation::Attempt { result: AttemptResult::Unschedulable, .. });
     assert!(observations.iter().any(is_rejection), "{observations:?}");
-    let is_hint = |it: &Observation| matches!(it, Observation::QueueingHint { plugin, event, queues: true, .. } if &**plugin == "Fake" && &**event == "NodeAdd");
+    let is_hint = |it: &Observation| matches!(it, Observation::QueueingHint { plugin, event, answer: HintAnswer::Queue, .. } if &**plugin == "Fake" && &**event == "NodeAdd");
     assert!(observations.iter().any(is_hint), "{observations:?}");
+}
+
+#[test]
+fn a_plugin_that_cannot_be_asked_for_its_hint_counts_as_an_error() {
+    let mut bench = measured_bench();
+    bench.apply(pod("big", 5));
+    bench.settle();
+    bench.scheduler.drain_observations();
+    bench.script(|script| script.has_no_time = true);
+    bench.event(Event::NodeApplied(Box::new(node("large", 8))));
+    let observations = bench.scheduler.drain_observations();
+    let is_error = |it: &Observation| matches!(it, Observation::QueueingHint { answer: HintAnswer::Error, .. });
+    assert!(observations.iter().any(is_error), "{observations:?}");
 }
 
 #[test]

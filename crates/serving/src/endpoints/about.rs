@@ -28,7 +28,7 @@ const GROUP: &str = "config.k8s.io";
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
 /// The paths that `/statusz` lists.
-const PATHS: &str = "/configz /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
+const PATHS: &str = "/configz /debug/cache /debug/decisions /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
 
 /// The data of these endpoints.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! `/metrics/resources`: the requests and limits of each pod (`pkg/scheduler/metrics/resources/resources.go`).
 //!
 //! The metrics name every pod and node, so they are served only over HTTPS, to callers that the API server authorizes.
-//! The text is made from the copy that follows the scheduler, and answers every request for [`KEPT_FOR`]. The API
+//! The text is made from the copy that follows the scheduler, and answers every request for five seconds. The API
 //! server is not asked for the pods. A replica that does not lead shows none, as in kube-scheduler.
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::fmt::Write as _;
 
 use axum::{
     Router,
@@ -15,16 +15,12 @@ use axum::{
     routing::{any, get},
 };
 use berth_scheduler::{PodList, PodView};
-use tokio::{sync::Mutex, time::Instant};
 
-use super::prometheus_text;
+use super::{kept_answer::KeptAnswer, prometheus_text};
 use crate::{Health, ReadModel};
 
 /// The path of the endpoint.
 const PATH: &str = "/metrics/resources";
-
-/// The time for which one answer serves all requests. Scrapers ask every 15 s or more rarely.
-const KEPT_FOR: Duration = Duration::from_secs(5);
 
 /// The resources that are counted in bytes.
 const BYTES: [&str; 3] = ["memory", "storage", "ephemeral-storage"];
@@ -34,13 +30,12 @@ const BYTES: [&str; 3] = ["memory", "storage", "ephemeral-storage"];
 struct Resources<Model> {
     health: Health,
     scheduler: Model,
-    /// The lock is held while an answer is made, so that only one is made at a time.
-    kept: Arc<Mutex<Option<(Instant, Bytes)>>>,
+    kept: KeptAnswer,
 }
 
 /// The routes for callers that may see every pod.
 pub fn routes(health: &Health, scheduler: impl ReadModel) -> Router {
-    let resources = Resources { health: health.clone(), scheduler, kept: Arc::default() };
+    let resources = Resources { health: health.clone(), scheduler, kept: KeptAnswer::default() };
     Router::new().route(PATH, get(answer)).with_state(resources)
 }
 
@@ -67,21 +62,10 @@ async fn answer<Model: ReadModel>(State(resources): State<Resources<Model>>) -> 
 
 impl<Model: ReadModel> Resources<Model> {
     async fn text(&self) -> Option<Bytes> {
-        let mut kept = self.kept.lock().await;
-        if let Some((made_at, text)) = &*kept
-            && made_at.elapsed() < KEPT_FOR
-        {
-            return Some(text.clone());
-        }
-        let text = self.scheduler.read_pods(|pods| pods.is_complete().then(|| Bytes::from(text_of(pods)))).await??;
-        *kept = Some((Instant::now(), text.clone()));
-        // An answer is as large as the cluster, so it is dropped even if there is no next request.
-        let slot = Arc::clone(&self.kept);
-        tokio::spawn(async move {
-            tokio::time::sleep(KEPT_FOR).await;
-            drop(slot.lock().await.take_if(|(made_at, _)| made_at.elapsed() >= KEPT_FOR));
-        });
-        Some(text)
+        let make = async {
+            self.scheduler.read_pods(|pods| pods.is_complete().then(|| Bytes::from(text_of(pods)))).await.flatten()
+        };
+        self.kept.get(make).await
     }
 }
 
@@ -166,13 +150,17 @@ fn value(resource: &str, amount: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
 
     use berth_model::Time;
     use berth_scheduler::{ClusterView, Event, Scheduler, Settings};
     use serde_json::json;
 
     use super::*;
+    use crate::endpoints::kept_answer::KEPT_FOR;
 
     /// A scheduler with one pod. It counts how often the pod is read.
     #[derive(Clone, Debug, Default)]
@@ -245,14 +233,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn any_number_of_requests_are_answered_by_one_look_at_the_scheduler() {
         let scheduler = OnePod::default();
-        let resources = Resources { health: Health::default(), scheduler: scheduler.clone(), kept: Arc::default() };
+        let resources =
+            Resources { health: Health::default(), scheduler: scheduler.clone(), kept: KeptAnswer::default() };
         let requests: Vec<_> = (0..200).map(|_| tokio::spawn(answer(State(resources.clone())))).collect();
         for request in requests {
             assert_eq!(request.await.expect("no panic").status(), StatusCode::OK);
         }
         assert_eq!(scheduler.0.load(Ordering::Relaxed), 1, "one look serves them all");
         tokio::time::sleep(2 * KEPT_FOR).await;
-        assert!(resources.kept.lock().await.is_none(), "the answer is not kept for long");
+        assert!(resources.kept.is_empty().await, "the answer is not kept for long");
     }
 
     #[tokio::test]

@@ -26,7 +26,10 @@ use axum::{
 };
 use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
 use berth_config::Usage;
-use berth_telemetry::chain;
+use berth_telemetry::{
+    chain,
+    metrics::{Authorization, Metrics},
+};
 use serde_json::json;
 use tracing::warn;
 
@@ -48,6 +51,9 @@ pub const PAGE: &str = "/page";
 
 /// The paths that a browser needs to ask for a token. They are open to every caller.
 const OPEN_PAGES: [&str; 4] = ["/page/sign-in", "/page/icon.svg", "/page/style.css", "/page/script.js"];
+
+/// Paths that show pods. They are open to no caller, whatever the open paths are.
+const GUARDED: [&str; 5] = ["/debug/cache", "/debug/decisions", "/explain", "/metrics/resources", "/what-if"];
 
 /// The cookie that contains a browser's token.
 pub const TOKEN_COOKIE: &str = "__Secure-berth-token";
@@ -94,6 +100,7 @@ struct Inner {
     callers: Answers<Option<Caller>>,
     verdicts: Answers<bool>,
     rate: ReviewRate,
+    metrics: Arc<Metrics>,
 }
 
 #[derive(Debug)]
@@ -115,7 +122,7 @@ enum Denial {
 }
 
 impl AccessCheck {
-    pub(super) async fn new(serving: &SecureServing) -> Result<Self> {
+    pub(super) async fn new(serving: &SecureServing, metrics: &Arc<Metrics>) -> Result<Self> {
         Ok(Self(Arc::new(Inner {
             open_paths: serving.open_paths.clone(),
             front_proxy: serving.front_proxy.clone(),
@@ -127,6 +134,7 @@ impl AccessCheck {
             callers: Answers::default(),
             verdicts: Answers::default(),
             rate: ReviewRate::default(),
+            metrics: Arc::clone(metrics),
         })))
     }
 }
@@ -196,7 +204,10 @@ impl Inner {
             return self.page_user(peer, address, headers, path).await;
         }
         let caller = self.caller(peer, address, bearer_token(headers), headers).await;
-        if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
+        // An open path may be read. What a request changes needs a right in any case.
+        let is_open = [Method::GET, Method::HEAD].contains(method) && self.is_open(path);
+        if is_open && !matches!(caller, Err(Denial::Unauthenticated)) {
+            self.metrics.access.authorized(Authorization::Allowed, Duration::ZERO);
             return Ok(caller.unwrap_or_else(|_| Caller::anonymous()));
         }
         let caller = caller?;
@@ -242,6 +253,19 @@ impl Inner {
         token: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Caller, Denial> {
+        let began = Instant::now();
+        let caller = self.identify(peer, address, token, headers).await;
+        self.metrics.access.authenticated(caller.as_ref().ok().map(Caller::name), began.elapsed());
+        caller
+    }
+
+    async fn identify(
+        &self,
+        peer: &Peer,
+        address: IpAddr,
+        token: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Caller, Denial> {
         let named = self.front_proxy.as_ref().and_then(|proxy| proxy.caller(peer.front_proxy.as_deref()?, headers));
         if let Some(caller) = named.or_else(|| peer.client.clone()) {
             return Ok(caller);
@@ -249,19 +273,29 @@ impl Inner {
         let (Some(token), Some(reviewer)) = (token.filter(|token| !token.is_empty()), &self.tokens) else {
             return Ok(Caller::anonymous());
         };
-        let question = Question::new(&[token]);
-        let caller = match self.callers.get(question, Instant::now()) {
+        let (question, began) = (Question::new(&[token]), Instant::now());
+        let known = self.callers.get(question, began);
+        let is_hit = known.is_some();
+        let caller = match known {
             Some(caller) => caller,
             None => {
                 self.count_question(address).map_err(Denial::NoVerdict)?;
-                let caller = reviewer.authenticate(token).await;
-                let caller = caller.map_err(|error| Denial::NoVerdict(unanswered(&error)))?;
+                let caller = self.review_token(reviewer, token).await?;
                 let bytes = caller.as_ref().map_or(0, |caller| caller.key().len());
                 self.callers.put(question, caller.clone(), bytes, Instant::now(), self.token_ttl);
                 caller
             }
         };
+        self.metrics.access.token_looked_up(is_hit, began.elapsed());
         caller.ok_or(Denial::Unauthenticated)
+    }
+
+    async fn review_token(&self, reviewer: &AccessReviewer, token: &str) -> Result<Option<Caller>, Denial> {
+        let _fetch = self.metrics.access.token_fetch();
+        let began = Instant::now();
+        let caller = reviewer.authenticate(token).await;
+        self.metrics.access.token_reviewed(code_of(&caller), began.elapsed());
+        caller.map_err(|error| Denial::NoVerdict(unanswered(&error)))
     }
 
     fn count_question(&self, address: IpAddr) -> Result<(), NoVerdict> {
@@ -269,6 +303,18 @@ impl Inner {
     }
 
     async fn may(&self, caller: &Caller, address: IpAddr, right: Right<'_>) -> Result<bool, NoVerdict> {
+        let began = Instant::now();
+        let may = self.decide(caller, address, right).await;
+        let result = match may {
+            Ok(true) => Authorization::Allowed,
+            Ok(false) => Authorization::NoOpinion,
+            Err(NoVerdict::TooMany | NoVerdict::Unanswered) => Authorization::Error,
+        };
+        self.metrics.access.authorized(result, began.elapsed());
+        may
+    }
+
+    async fn decide(&self, caller: &Caller, address: IpAddr, right: Right<'_>) -> Result<bool, NoVerdict> {
         if caller.groups().any(|group| group == MASTERS) {
             return Ok(true);
         }
@@ -278,10 +324,12 @@ impl Inner {
             return Ok(may);
         }
         self.count_question(address)?;
+        let began = Instant::now();
         let may = match right {
             Right::Resource(request) => reviewer.may(caller, &request).await,
             Right::Path { verb, path } => reviewer.may_use(caller, verb, path).await,
         };
+        self.metrics.access.access_reviewed(code_of(&may), began.elapsed());
         let may = may.map_err(|error| unanswered(&error))?;
         let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
         self.verdicts.put(question, may, 0, Instant::now(), ttl);
@@ -295,7 +343,7 @@ impl Inner {
         };
         // Orders, and the names of pods, are only for callers that the API server authorizes, whatever the open paths
         // are.
-        let is_guarded = path.starts_with("/admin/") || ["/metrics/resources", "/explain", "/what-if"].contains(&path);
+        let is_guarded = path.starts_with("/admin/") || GUARDED.contains(&path);
         !is_guarded && self.open_paths.iter().any(is_it)
     }
 }
@@ -346,6 +394,14 @@ fn plugins_verb(method: &Method, path: &str) -> Option<&'static str> {
 /// The plugin in the path, if there is one.
 fn plugin_in(path: &str) -> Option<&str> {
     path.strip_prefix("/admin/plugins/")?.split('/').next().filter(|name| !name.is_empty())
+}
+
+/// The HTTP status of the answer to a review; `None` if there was no answer.
+fn code_of<T>(answer: &Result<T, ReviewError>) -> Option<u16> {
+    match answer {
+        Ok(_) => Some(StatusCode::CREATED.as_u16()),
+        Err(error) => error.code(),
+    }
 }
 
 fn unanswered(error: &ReviewError) -> NoVerdict {
@@ -458,7 +514,7 @@ mod tests {
     async fn gate(open_paths: &[&str]) -> AccessCheck {
         let mut serving = SecureServing::on(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         serving.open_paths = open_paths.iter().map(|path| (*path).to_owned()).collect();
-        AccessCheck::new(&serving).await.expect("nobody is asked")
+        AccessCheck::new(&serving, &Arc::default()).await.expect("nobody is asked")
     }
 
     async fn admits(gate: &AccessCheck, caller: Option<Caller>, path: &str) -> bool {
@@ -468,13 +524,16 @@ mod tests {
 
     #[tokio::test]
     async fn open_paths_are_for_everybody_and_the_rest_for_masters() {
-        let gate = gate(&["/healthz", "/open/*", "/admin/*", "/metrics/*"]).await;
+        let gate = gate(&["/healthz", "/open/*", "/admin/*", "/debug/*", "/metrics/*"]).await;
         let named = |group: &str| Some(Caller::named("ada".to_owned(), vec![group.to_owned()]));
         for (path, is_open) in [
             ("/healthz", true),
             ("/open/door", true),
             ("/admin/plugins", false),
             ("/healthz/ping", false),
+            ("/debug/pprof/", true),
+            ("/debug/cache", false),
+            ("/debug/decisions", false),
             ("/metrics/slis", true),
             ("/metrics/resources", false),
             ("/healthzz", false),
@@ -484,6 +543,26 @@ mod tests {
             assert_eq!(admits(&gate, None, path).await, is_open, "{path}");
             assert_eq!(admits(&gate, named("operators"), path).await, is_open, "{path}");
             assert!(admits(&gate, named(MASTERS), path).await, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_open_path_is_open_for_reading_only() {
+        let gate = gate(&["/metrics"]).await;
+        let peer = Peer { client: None, front_proxy: None };
+        let (address, headers) = (IpAddr::V4(Ipv4Addr::LOCALHOST), HeaderMap::new());
+        for (method, is_admitted) in [(Method::GET, true), (Method::HEAD, true), (Method::DELETE, false)] {
+            let admitted = gate.0.admit(&peer, address, &headers, &method, "/metrics").await;
+            assert_eq!(admitted.is_ok(), is_admitted, "{method}");
+        }
+        let text = gate.0.metrics.render();
+        for line in [
+            "authentication_attempts{result=\"success\"} 3",
+            "authenticated_user_requests{username=\"other\"} 3",
+            "authorization_attempts_total{result=\"allowed\"} 2",
+            "authorization_attempts_total{result=\"no-opinion\"} 1",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is missing from\n{text}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The lines of kube-scheduler's log that Berth writes as well. The guide has a table of them
 //! (`docs/src/log-messages.md`), which a test compares with this one.
 
-/// A line of kube-scheduler's log. Verbosities, words and keys are those of `pkg/scheduler` in kube-scheduler 1.36, or
+/// A line of kube-scheduler's log. Verbosities, words and keys are those of kube-scheduler 1.36, or
 /// of the release in [`Self::releases`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KubeLine {
@@ -36,6 +36,7 @@ macro_rules! kube_lines {
 
 kube_lines! {
     STARTING = "all" V(0) "Starting Kubernetes Scheduler" ["version"];
+    LEADERSHIP_LOST = "all" V(0) "Leaderelection lost" [];
     ADD_UNSCHEDULED_POD = "all" V(3) "Add event for unscheduled pod" ["pod"];
     UPDATE_UNSCHEDULED_POD = "all" V(4) "Update event for unscheduled pod" ["pod"];
     DELETE_UNSCHEDULED_POD = "all" V(3) "Delete event for unscheduled pod" ["pod"];

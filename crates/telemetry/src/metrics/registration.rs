@@ -1,7 +1,7 @@
 //! Registers metrics under their names. The help text begins with the stability, as in component-base.
 
 use prometheus::{
-    CounterVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
+    CounterVec, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
 };
 
 /// The promise of Kubernetes about a metric.
@@ -84,6 +84,20 @@ impl Registration {
         labels: &[&str],
     ) -> IntGaugeVec {
         let gauge = IntGaugeVec::new(Opts::new(name, with_stability(stability, help)), labels)
+            .expect("the name and the labels of a gauge are valid");
+        self.add(&gauge, Described { name, kind: "gauge", stability }, labels, &[]);
+        gauge
+    }
+
+    /// A gauge of fractional amounts.
+    pub(super) fn float_gauge(
+        &mut self,
+        stability: Stability,
+        name: &'static str,
+        help: &str,
+        labels: &[&str],
+    ) -> GaugeVec {
+        let gauge = GaugeVec::new(Opts::new(name, with_stability(stability, help)), labels)
             .expect("the name and the labels of a gauge are valid");
         self.add(&gauge, Described { name, kind: "gauge", stability }, labels, &[]);
         gauge

@@ -295,9 +295,8 @@ impl SchedulerMetrics {
             Observation::EventHandled { event, duration } => {
                 observe(&self.event_handling_duration, &[event], *duration);
             }
-            Observation::QueueingHint { plugin, event, queues, duration } => {
-                let hint = if *queues { "Queue" } else { "QueueSkip" };
-                observe(&self.hint_duration, &[plugin, event, hint], *duration);
+            Observation::QueueingHint { plugin, event, answer, duration } => {
+                observe(&self.hint_duration, &[plugin, event, answer.as_str()], *duration);
             }
             Observation::Evictions { succeeded, duration } => {
                 let result = if *succeeded { "success" } else { "error" };

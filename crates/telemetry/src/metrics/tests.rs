@@ -87,6 +87,7 @@ fn names_stabilities_and_labels_are_those_of_the_release() {
     let has = |line: &str| metrics.render().lines().any(|it| it.starts_with(line));
     let of_1_36 = [
         "scheduler_resourceclaim_creates_total{status=\"success\"} 1",
+        "version_info{binary=\"1.37.0\",component=\"kube\",emulation=\"1.36\",min_compat=\"1.35\"} 1",
         "# HELP scheduler_scheduling_algorithm_duration_seconds [ALPHA]",
         "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=\"v1.36.2",
     ];
@@ -96,6 +97,7 @@ fn names_stabilities_and_labels_are_those_of_the_release() {
         "# HELP scheduler_scheduling_algorithm_duration_seconds [BETA]",
         "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=\"v1.37.0",
         "scheduler_queued_entities{queue=\"gated\",type=\"pod\"} 0",
+        "version_info{binary=\"1.37.0\",component=\"kube\",emulation=\"1.37\",min_compat=\"1.36\"} 1",
     ];
     for (release, shown, hidden) in
         [(Release::V1_36, &of_1_36[..], &of_1_37[..]), (Release::V1_37, &of_1_37[..], &of_1_36[..])]
@@ -184,6 +186,105 @@ fn a_value_that_is_not_allowed_is_shown_as_unexpected() {
     assert_eq!(shown, expected);
     let key = |key: &str| AllowedLabels::default().allow(key, "a");
     assert_eq!([key("metric"), key("metric,"), key("1,label"), key("a,b,c")], [Err(InvalidKey); 4]);
+}
+
+#[test]
+fn after_a_reset_counters_begin_at_zero() {
+    let metrics = Metrics::default();
+    metrics.claim_created(true);
+    metrics.set_events_dropped(5);
+    metrics.cycle(Duration::from_millis(1), Duration::ZERO);
+    metrics.set_leader("berth", true);
+    metrics.reset();
+    let has = |line: &str| metrics.render().lines().any(|it| it == line);
+    for line in [
+        "berth_events_dropped_total 0",
+        "berth_scheduling_cycle_duration_seconds_count 0",
+        "berth_scheduling_cycle_duration_seconds_sum 0",
+        "berth_scheduling_cycle_duration_seconds_bucket{le=\"+Inf\"} 0",
+        "leader_election_master_status{name=\"berth\"} 1",
+    ] {
+        assert!(has(line), "{line} is missing from\n{}", metrics.render());
+    }
+    assert!(!metrics.render().contains("scheduler_resourceclaim_creates_total{"), "{}", metrics.render());
+    assert!(!has("registered_metrics_total{deprecated_version=\"\",stability_level=\"STABLE\"} 0"));
+    // This counter is set to a total from the start of the process.
+    metrics.set_events_dropped(7);
+    metrics.claim_created(true);
+    metrics.cycle(Duration::from_millis(1), Duration::ZERO);
+    for line in [
+        "berth_events_dropped_total 2",
+        "scheduler_resourceclaim_creates_total{status=\"success\"} 1",
+        "berth_scheduling_cycle_duration_seconds_count 1",
+    ] {
+        assert!(has(line), "{line} is missing from\n{}", metrics.render());
+    }
+}
+
+#[test]
+fn metrics_are_counted_by_stability() {
+    let (metrics, add) = Metrics::register();
+    let options = MetricsOptions { disabled: BTreeSet::from(["version_info".to_owned()]), ..MetricsOptions::default() };
+    metrics.show_by(options);
+    let text = metrics.render();
+    for stability in ["ALPHA", "BETA", "STABLE"] {
+        let n_metrics = add.registered.iter().filter(|it| it.stability == stability).count();
+        let line =
+            format!("registered_metrics_total{{deprecated_version=\"\",stability_level=\"{stability}\"}} {n_metrics}");
+        assert!(n_metrics > 5 && text.lines().any(|it| it == line), "{line} is missing from\n{text}");
+    }
+    for line in ["disabled_metrics_total 1", "hidden_metrics_total 0"] {
+        assert!(text.lines().any(|it| it == line), "{line} is missing from\n{text}");
+    }
+}
+
+#[test]
+fn callers_are_counted() {
+    let metrics = Metrics::default();
+    let access = &metrics.access;
+    for user in [Some("kubelet"), Some("ada@example.com"), Some("system:serviceaccount:a:b"), None] {
+        access.authenticated(user, Duration::from_millis(2));
+    }
+    access.token_looked_up(false, Duration::from_millis(3));
+    access.token_looked_up(true, Duration::ZERO);
+    access.token_reviewed(Some(201), Duration::from_millis(3));
+    access.token_reviewed(None, Duration::from_secs(2));
+    access.access_reviewed(Some(403), Duration::from_millis(3));
+    access.authorized(Authorization::Error, Duration::from_millis(3));
+    let fetch = access.token_fetch();
+    let text = metrics.render();
+    drop(fetch);
+    for line in [
+        "authenticated_user_requests{username=\"email_id\"} 1",
+        "authenticated_user_requests{username=\"kubelet\"} 1",
+        "authenticated_user_requests{username=\"other\"} 1",
+        "authentication_attempts{result=\"success\"} 3",
+        "authentication_attempts{result=\"error\"} 1",
+        "authentication_duration_seconds_count{result=\"success\"} 3",
+        "authentication_token_cache_request_total{status=\"hit\"} 1",
+        "authentication_token_cache_request_duration_seconds_count{status=\"miss\"} 1",
+        "authentication_token_cache_fetch_total{status=\"ok\"} 1",
+        "authentication_token_cache_fetch_total{status=\"error\"} 1",
+        "authentication_token_cache_active_fetch_count{status=\"in_flight\"} 1",
+        "apiserver_delegated_authn_request_total{code=\"201\"} 1",
+        "apiserver_delegated_authn_request_total{code=\"<error>\"} 1",
+        "apiserver_delegated_authz_request_duration_seconds_count{code=\"403\"} 1",
+        "authorization_attempts_total{result=\"error\"} 1",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line} is missing from\n{text}");
+    }
+    let line = "authentication_token_cache_active_fetch_count{status=\"in_flight\"} 0";
+    assert!(metrics.render().lines().any(|it| it == line), "{}", metrics.render());
+}
+
+#[tokio::test]
+async fn the_asynchronous_runtime_is_shown() {
+    let metrics = Metrics::default();
+    let _task = tokio::spawn(std::future::pending::<()>());
+    let text = metrics.render();
+    for line in ["berth_async_tasks 1", "berth_async_workers 1", "berth_async_queue_depth "] {
+        assert!(text.lines().any(|it| it.starts_with(line)), "{line} is missing from\n{text}");
+    }
 }
 
 /// The tables of the guide name a metric in the first column, without `scheduler_` in the first table.

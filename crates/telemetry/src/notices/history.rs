@@ -63,6 +63,8 @@ struct Past {
     /// The moment of the last entry, in milliseconds since 1970.
     last: u64,
     last_swap: Option<LastSwap>,
+    /// The functions that were running at the last fault, the innermost first.
+    stack: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -96,6 +98,17 @@ impl PluginHistory {
             }
         };
         points_of(plugin, timings).map(latency).collect()
+    }
+
+    /// The functions of the component that were running at the plugin's last fault, the innermost first.
+    #[must_use]
+    pub fn stack(&self, plugin: &str) -> Vec<String> {
+        self.lock().get(plugin).map_or_else(Vec::new, |past| past.stack.clone())
+    }
+
+    /// Keeps the stack of a fault, until the next fault. A notice about the fault follows.
+    pub fn keep_stack(&self, plugin: &str, stack: Vec<String>) {
+        self.lock().entry(plugin.to_owned()).or_default().stack = stack;
     }
 
     pub(super) fn add(&self, plugin: &str, text: String) {
@@ -170,6 +183,17 @@ mod tests {
         assert!(history.of("Long")[0].text.len() <= MAX_TEXT);
         (0..2 * MAX_PLUGINS).for_each(|number| history.add(&format!("Plugin{number}"), "a file came".to_owned()));
         assert_eq!(history.lock().len(), MAX_PLUGINS);
+    }
+
+    #[test]
+    fn the_stack_of_the_last_fault_is_kept() {
+        let history = PluginHistory::default();
+        assert!(history.stack("Faulty").is_empty());
+        for stack in [vec!["first".to_owned()], vec!["inner".to_owned(), "outer".to_owned()]] {
+            history.keep_stack("Faulty", stack.clone());
+            history.add("Faulty", "a plugin faulted".to_owned());
+            assert_eq!(history.stack("Faulty"), stack);
+        }
     }
 
     #[test]
