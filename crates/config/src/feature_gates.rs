@@ -80,7 +80,7 @@ const OF_THE_PROGRAM: [(&str, &str); 9] = [
 
 /// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
 /// with the reason.
-const UNBUILT: [(&str, &str); 26] = [
+const UNBUILT: [(&str, &str); 25] = [
     ("AllAlpha", "it turns on gates that are not implemented"),
     ("AllBeta", "it switches gates that are not implemented"),
     ("CompositePodGroup", GROUPS),
@@ -88,7 +88,6 @@ const UNBUILT: [(&str, &str); 26] = [
     ("DRADeviceCompatibilityGroups", ALPHA),
     ("DRANodeAllocatableResources", "the resources of a node that devices consume are not counted"),
     ("DRAOptionalNodeOperations", ALPHA),
-    ("DRASchedulerFilterTimeout", "a search for devices always has an end"),
     ("DRAWorkloadResourceClaims", GROUPS),
     ("DynamicResourceAllocation", "the plugin DynamicResources is always available"),
     ("GangScheduling", GROUPS),

@@ -118,6 +118,8 @@ features! {
     DRAPrioritizedList: Gate, true, true;
     /// Drivers report conditions of devices in the status of claims.
     DRAResourceClaimDeviceStatus: Gate, true, true;
+    /// The search for devices on a node ends after the `filterTimeout` of DynamicResources.
+    DRASchedulerFilterTimeout: Gate, true, true;
     /// The resources that a pod requests as a whole may be resized.
     InPlacePodLevelResourcesVerticalScaling: Gate, true, true;
     /// A pod's own values of `matchLabelKeys` narrow the selectors of its spread constraints.

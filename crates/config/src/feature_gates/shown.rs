@@ -29,7 +29,7 @@ const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_de
 const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
 
 /// Each gate that can be switched, by name.
-pub(super) const SHOWN: [(&str, Shown); 26] = [
+pub(super) const SHOWN: [(&str, Shown); 27] = [
     ("ComponentFlagz", ENDPOINTS),
     ("ComponentStatusz", ENDPOINTS),
     (
@@ -49,6 +49,10 @@ pub(super) const SHOWN: [(&str, Shown); 26] = [
     ("DRAPartitionableDevices", RECORDED),
     ("DRAPrioritizedList", By(&[(DEVICES, "alternatives_need_their_gate")])),
     ("DRAResourceClaimDeviceStatus", By(&[(DEVICES, "binding_waits_for_devices_only_if_their_status_is_known")])),
+    (
+        "DRASchedulerFilterTimeout",
+        By(&[("crates/builtins/src/dynamic_resources/args.rs", "without_its_gate_a_search_has_no_timeout")]),
+    ),
     ("InPlacePodLevelResourcesVerticalScaling", POD_LEVEL),
     (
         "InterPodAffinityHostnameFastPath",
