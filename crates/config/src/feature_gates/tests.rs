@@ -137,7 +137,8 @@ fn releases_page() -> String {
              `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
              components. The requests of a pod are computed when the pod is read (`crates/model/src/intern.rs`).\n\
              4. Test each decision that changed in both releases. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts the recorded cases that\n\
-             1.37 answers otherwise, by the change that causes it. A difference that no known change causes is an error.\n\
+             1.37 answers otherwise, by the change that causes it, natively and as components. A difference that no known change causes is an error. The tests of\n\
+             `tests/oracle` compare a part of the cases.\n\
              5. Write this page again with the test `the_guide_has_the_tables`.\n";
     page
 }
