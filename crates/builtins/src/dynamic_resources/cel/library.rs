@@ -19,7 +19,7 @@ use cel::{
 use super::{
     address,
     arguments::{CelArguments, CelResult, elements},
-    macros, pattern, quantity, semantic_version,
+    macros, pattern, quantity, semantic_version, times,
 };
 
 pub(super) fn environment() -> Arc<Env> {
@@ -36,6 +36,7 @@ fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(quantity::extension)?;
     env.add_extension(semantic_version::extension)?;
     env.add_extension(address::extension)?;
+    env.add_extension(times::extension)?;
     env.add_extension(macros::extension)?;
     lists(env)?;
     optional_values(env)?;

@@ -178,6 +178,35 @@ fn addresses_and_networks_have_functions() {
     check_error(r#"cidr("10.0.0.0/8").containsIP("nonsense")"#, "Error executing function 'ip'");
 }
 
+/// CEL specification, standard definitions, "Timestamps and Durations".
+#[test]
+fn durations_and_timestamps_compute_and_have_parts() {
+    check_true(&[
+        r#"duration("1h30m") == duration("90m") && duration("1m") > duration("59s") && -duration("1s") < duration("0s")"#,
+        r#"duration("1m") + duration("1s") == duration("61s") && duration("1m") - duration("1s") == duration("59s")"#,
+        r#"duration("90m").getHours() == 1 && duration("90m").getMinutes() == 90 && duration("1.5s").getSeconds() == 1"#,
+        r#"duration("1.5s").getMilliseconds() == 1500 && string(duration("90s")) == "90s" && string(duration("1500ms")) == "1.5s""#,
+        r#"timestamp("2024-02-29T23:30:00Z") < timestamp("2024-03-01T00:00:00Z")"#,
+        r#"timestamp("2024-01-01T02:00:00+02:00") == timestamp("2024-01-01T00:00:00Z") && timestamp(0) == timestamp("1970-01-01T00:00:00Z")"#,
+        r#"timestamp("2024-01-01T00:00:00Z") + duration("24h") == timestamp("2024-01-02T00:00:00Z")"#,
+        r#"duration("24h") + timestamp("2024-01-01T00:00:00Z") == timestamp("2024-01-02T00:00:00Z")"#,
+        r#"timestamp("2024-01-02T00:00:00Z") - timestamp("2024-01-01T00:00:00Z") == duration("24h")"#,
+        r#"timestamp("2024-01-02T00:00:00Z") - duration("24h") == timestamp("2024-01-01T00:00:00Z")"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getFullYear() == 2024 && timestamp("2024-03-01T12:34:56.789Z").getMonth() == 2"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getDate() == 1 && timestamp("2024-03-01T12:34:56.789Z").getDayOfMonth() == 0"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getDayOfYear() == 60 && timestamp("2024-03-03T00:00:00Z").getDayOfWeek() == 0"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getHours() == 12 && timestamp("2024-03-01T12:34:56.789Z").getMinutes() == 34"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getSeconds() == 56 && timestamp("2024-03-01T12:34:56.789Z").getMilliseconds() == 789"#,
+        r#"timestamp("2024-03-01T00:30:00Z").getHours("-02:00") == 22 && timestamp("2024-03-01T00:30:00Z").getDate("-02:00") == 29"#,
+        r#"string(timestamp("2024-03-01T00:30:00Z")) == "2024-03-01T00:30:00Z" && int(timestamp("1970-01-01T00:01:00Z")) == 60"#,
+    ]);
+    check_error(r#"timestamp("yesterday") == timestamp(0)"#, "Error executing function 'timestamp'");
+    check_error(r#"duration("1 hour") == duration("1h")"#, "invalid duration");
+    check_error(r#"timestamp(0).getHours("Europe/Berlin") == 1"#, "unknown time zone Europe/Berlin");
+    check_error(r#"duration("1h") > 1"#, "no matching overload");
+    check_error(r#"duration("200000h") + duration("2400000h") > duration("0s")"#, "out of range");
+}
+
 /// cel-go's extension for lists and its functions of optional values.
 #[test]
 fn lists_are_sorted_and_cut() {
