@@ -45,6 +45,8 @@ macro_rules! with_part {
     };
 }
 
+// With the gate StorageCapacityScoring, PreScore of VolumeBinding skips no pod, as in kube-scheduler. A pod without volumes
+// still scores 0 on every node.
 with_part!(
     SchedulingGates: |pod: &Pod| !pod.scheduling_gates.is_empty() => Reach::Cluster, else Reach::Nothing,
     NodeName: |pod: &Pod| !pod.node_name.is_none() => ROW, else Reach::Nothing,

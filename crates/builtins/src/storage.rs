@@ -3,8 +3,10 @@
 //!
 //! The types only decode: unknown fields are skipped, and absent ones take their zero value. [`node_terms`] finds the
 //! nodes from which a volume can be used, and [`migration`] lists the CSI drivers that replaced in-tree volume plugins.
+//! [`migrated_handle`] and [`migrated_affinity`] translate volumes of these plugins.
 
 pub(crate) mod migrated_affinity;
+pub(crate) mod migrated_handle;
 pub(crate) mod migration;
 pub(crate) mod node_terms;
 #[cfg(test)]

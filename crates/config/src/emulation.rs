@@ -159,6 +159,7 @@ impl Emulation {
                 ));
             }
         }
+        gates.check_dependencies()?;
         Ok(Emulated { gates, warnings })
     }
 
@@ -259,6 +260,22 @@ mod tests {
         let warnings = on_server(&asked("", "", &of_others).expect("accepted"), "v1.36.0").warnings;
         let told = |gate| format!("--feature-gates {gate} has no effect: the scheduler does not use this feature gate");
         assert_eq!(warnings, [told(of_others[0]), told(of_others[2])]);
+    }
+
+    #[test]
+    fn a_gate_needs_the_gates_on_which_it_depends() {
+        let without_declared = ["NodeDeclaredFeatures=false", "RestartAllContainersOnContainerExits=false"];
+        assert_eq!(
+            asked("1.36", "", &without_declared).expect_err("a gate depends on it").to_string(),
+            "--feature-gates: InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are \
+             disabled: [NodeDeclaredFeatures]"
+        );
+        let both = [&without_declared[..], &["InPlacePodLevelResourcesVerticalScaling=false"]].concat();
+        let gates = on_server(&asked("1.36", "", &both).expect("nothing depends on it"), "v1.36.0").gates;
+        assert!(!gates.is_on("NodeDeclaredFeatures") && gates.is_on("PodLevelResources"));
+        assert!(asked("1.36", "", &["DRADeviceTaints=false"]).is_ok(), "DeviceTaintRules are off in 1.36");
+        assert!(asked("1.37", "", &["DRADeviceTaints=false"]).is_err());
+        assert!(asked("", "", &["MatchLabelKeysInPodTopologySpread=false"]).is_err());
     }
 
     #[test]

@@ -75,12 +75,16 @@ const OF_THE_PROGRAM: [(&str, &str); 9] = [
         "The scheduler uses the answers of plugins for one pod again for equivalent pods. The gate does not change which nodes are chosen.",
     ),
     ("SchedulerAsyncAPICalls", "`/metrics` has the metrics of asynchronous API calls."),
+    (
+        "SchedulerAsyncPreemption",
+        "Other pods are scheduled while the victims of a preemption are evicted; otherwise they wait until the victims are evicted.",
+    ),
     ("SchedulerPopFromBackoffQ", "The scheduler tries rejected pods before their backoff is over if activeQ is empty."),
 ];
 
 /// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
 /// with the reason.
-const UNBUILT: [(&str, &str); 31] = [
+const UNBUILT: [(&str, &str); 25] = [
     ("AllAlpha", "it turns on gates that are not implemented"),
     ("AllBeta", "it switches gates that are not implemented"),
     ("CompositePodGroup", GROUPS),
@@ -88,24 +92,18 @@ const UNBUILT: [(&str, &str); 31] = [
     ("DRADeviceCompatibilityGroups", ALPHA),
     ("DRANodeAllocatableResources", "the resources of a node that devices consume are not counted"),
     ("DRAOptionalNodeOperations", ALPHA),
-    ("DRASchedulerFilterTimeout", "a search for devices always has an end"),
     ("DRAWorkloadResourceClaims", GROUPS),
     ("DynamicResourceAllocation", "the plugin DynamicResources is always available"),
     ("GangScheduling", GROUPS),
     ("GenericWorkload", GROUPS),
-    ("InPlacePodLevelResourcesVerticalScaling", RESIZES),
     ("InPlacePodVerticalScaling", RESIZES),
     ("InPlacePodVerticalScalingSchedulerPreemption", ALPHA),
     ("MatchLabelKeysInPodAffinity", KEYS),
-    ("MatchLabelKeysInPodTopologySpread", KEYS),
-    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", KEYS),
     ("MutableCSINodeAllocatableCount", "changes of a CSINode always count"),
     ("NodeInclusionPolicyInPodTopologySpread", "the policies of constraints always count"),
     ("PodGroupPreemptionPolicy", GROUPS),
-    ("PodLevelResources", "pod-level resources always count"),
     ("PodObservedGenerationTracking", "conditions always have observedGeneration"),
     ("PodSchedulingReadiness", "pods with scheduling gates always wait"),
-    ("SchedulerAsyncPreemption", "victims are always evicted while other pods are scheduled"),
     ("SchedulerPreQueueingHints", "it changes no decision"),
     ("SchedulerQueueingHints", "the scheduler always calls queueing hints"),
     ("SidecarContainers", "restartable init containers always count"),
@@ -116,8 +114,18 @@ const UNBUILT: [(&str, &str); 31] = [
 
 const ALPHA: &str = "it is an alpha feature";
 const GROUPS: &str = "groups of pods are not scheduled together";
-const KEYS: &str = "matchLabelKeys and mismatchLabelKeys always have their default effect";
+const KEYS: &str = "matchLabelKeys and mismatchLabelKeys of pod affinity always have their default effect";
 const RESIZES: &str = "the resources of an in-place resize always have their default effect";
+
+/// Gates that may be on only while other gates are on, with these other gates, as far as they can be switched
+/// (`defaultKubernetesFeatureGateDependencies` in Kubernetes' `pkg/features/kube_features.go`).
+const DEPENDENCIES: [(&str, &[&str]); 5] = [
+    ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus"]),
+    ("DRADeviceTaintRules", &["DRADeviceTaints"]),
+    ("InPlacePodLevelResourcesVerticalScaling", &["PodLevelResources", "NodeDeclaredFeatures"]),
+    ("MatchLabelKeysInPodTopologySpreadSelectorMerge", &["MatchLabelKeysInPodTopologySpread"]),
+    ("RestartAllContainersOnContainerExits", &["NodeDeclaredFeatures"]),
+];
 
 /// The reason why a gate cannot be switched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,6 +141,9 @@ pub enum GateError {
     /// kube-scheduler can switch the gate.
     #[error("{name}={value} is not supported, because {reason}; leave the gate out to use {name}={}", !value)]
     NotBuilt { name: String, value: bool, reason: &'static str },
+    /// The gate is on, and gates that it needs are off.
+    #[error("{name} is enabled, but depends on features that are disabled: [{}]", .off.join(" "))]
+    Dependency { name: &'static str, off: Vec<&'static str> },
 }
 
 /// The component that a gate affects.
@@ -208,6 +219,20 @@ impl Gates {
         }
         self.switched.insert(gate.name, value);
         Ok(if is_known { Concern::Scheduler } else { Concern::Others })
+    }
+
+    /// Checks that no gate is on without the gates that it needs.
+    ///
+    /// # Errors
+    /// A gate is on without them.
+    pub fn check_dependencies(&self) -> Result<(), GateError> {
+        for (name, needed) in DEPENDENCIES.into_iter().filter(|(name, _)| self.is_on(name)) {
+            let off: Vec<&str> = needed.iter().copied().filter(|needed| !self.is_on(needed)).collect();
+            if !off.is_empty() {
+                return Err(GateError::Dependency { name, off });
+            }
+        }
+        Ok(())
     }
 
     /// Whether the gate is on. A gate that the release does not have is off.

@@ -118,8 +118,16 @@ features! {
     DRAPrioritizedList: Gate, true, true;
     /// Drivers report conditions of devices in the status of claims.
     DRAResourceClaimDeviceStatus: Gate, true, true;
+    /// The search for devices on a node ends after the `filterTimeout` of DynamicResources.
+    DRASchedulerFilterTimeout: Gate, true, true;
+    /// The resources that a pod requests as a whole may be resized.
+    InPlacePodLevelResourcesVerticalScaling: Gate, true, true;
+    /// A pod's own values of `matchLabelKeys` narrow the selectors of its spread constraints.
+    MatchLabelKeysInPodTopologySpread: Gate, true, true;
     /// The plugin NodeDeclaredFeatures is among the default plugins.
     NodeDeclaredFeatures: Gate, true, true;
+    /// A pod may request resources as a whole, besides those of its containers.
+    PodLevelResources: Gate, true, true;
     /// VolumeBinding scores nodes by the storage capacity that a pod leaves.
     StorageCapacityScoring: Gate, false, true;
     /// Tolerations may compare numbers with the operators `Lt` and `Gt`.

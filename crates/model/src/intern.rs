@@ -15,7 +15,7 @@ use crate::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Pod, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
     },
-    requests::{self, PodRequests, Requests, Resizes},
+    requests::{self, PodRequests, Requests},
     symbols::{Interning, Sym, Symbols, Uses},
 };
 
@@ -41,7 +41,7 @@ pub fn pod_of_others(pod: &api::Pod, features: Features, symbols: &mut Symbols) 
 
 fn pod_with_images(pod: &api::Pod, features: Features, images: ThinVec<Sym>, symbols: &mut Interning<'_>) -> Pod {
     let spec = &pod.spec;
-    let sums = PodRequests::of(pod, Resizes::of(features));
+    let sums = PodRequests::of(pod, features);
     let placed_requests = resources(&sums.placed, symbols);
     let extended_claim = pod.status.extended_resource_claim_status.as_ref();
     Pod {
@@ -61,7 +61,7 @@ fn pod_with_images(pod: &api::Pod, features: Features, images: ThinVec<Sym>, sym
         is_preempted: pod.status.conditions.iter().any(is_preemption),
         node_rules: node_rules(spec, symbols),
         affinity: affinity::pod_affinity(pod, symbols),
-        topology_spread: affinity::spread_constraints(pod, symbols),
+        topology_spread: affinity::spread_constraints(pod, features, symbols),
         tolerations: spec.tolerations.iter().map(|it| toleration(it, symbols)).collect(),
         host_ports: host_ports(spec, symbols),
         volumes: storage::volumes(spec),

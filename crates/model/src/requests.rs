@@ -4,7 +4,7 @@
 //! options. The rules are in Kubernetes' documentation on init and sidecar containers (resource sharing), pod overhead, pod-level
 //! resources and in-place resize, and in `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::api::{Container, ContainerStatus, Pod, ResourceList, ResourceRequirements};
 use crate::features::{Feature, Features};
@@ -93,7 +93,10 @@ pub struct PodRequests {
 impl PodRequests {
     /// Counts the pod in every way. Most pods have only containers, and their requests are summed once.
     #[must_use]
-    pub fn of(pod: &Pod, resizes: Resizes) -> Self {
+    pub fn of(pod: &Pod, features: Features) -> Self {
+        let resizes = Resizes::of(features);
+        let counted = without_unused_fields(pod, features);
+        let pod = counted.as_ref();
         if !is_plain(pod) {
             let (spec, placed) = (spec_requests(pod), placed_requests(pod, resizes));
             let (placed_non_zero, scoring) = (placed_non_zero(pod, resizes), scoring_requests(pod));
@@ -118,6 +121,23 @@ impl PodRequests {
         let placed_non_zero = NonZeroRequests { milli_cpu: scoring.milli_cpu, memory: scoring.memory };
         Self { placed: spec.clone(), placed_non_zero, scoring, spec }
     }
+}
+
+/// The pod without the fields that a gate leaves out.
+fn without_unused_fields(pod: &Pod, features: Features) -> Cow<'_, Pod> {
+    let counts = features.has(Feature::PodLevelResources);
+    let counts_resizes = counts && features.has(Feature::InPlacePodLevelResourcesVerticalScaling);
+    let (spec, status) = (&pod.spec, &pod.status);
+    let has_resize = status.resources.is_some() || status.allocated_resources.is_some();
+    if (counts || spec.resources.is_none()) && (counts_resizes || !has_resize) {
+        return Cow::Borrowed(pod);
+    }
+    let mut pod = pod.clone();
+    if !counts {
+        pod.spec.resources = None;
+    }
+    (pod.status.resources, pod.status.allocated_resources) = (None, None);
+    Cow::Owned(pod)
 }
 
 /// Whether all ways of counting the pod only sum up the requests of its containers. The pod has nothing that some ways leave out.
@@ -456,7 +476,7 @@ mod tests {
         PodRequests, Resizes, balanced_requests, is_extended_resource_name, is_scalar_resource_name, placed_non_zero,
         placed_requests, scoring_requests, spec_requests,
     };
-    use crate::{Features, Release, api::Pod};
+    use crate::{Feature, Features, Release, api::Pod};
 
     fn pod(spec: &str) -> Pod {
         serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap()
@@ -497,7 +517,7 @@ mod tests {
             .flat_map(|first| requests.iter().map(move |second| [container(first), container(second)].join(", ")));
         for containers in alone.chain(pairs).chain([String::new()]) {
             let plain = pod(&format!(r#"{{"containers": [{containers}]}}"#));
-            assert_eq!(PodRequests::of(&plain, Resizes::MaximumOfTotals), each_way(&plain), "{containers}");
+            assert_eq!(PodRequests::of(&plain, Features::of(Release::V1_37)), each_way(&plain), "{containers}");
         }
         for more in [
             r#""overhead": {"cpu": "10m"}"#,
@@ -505,7 +525,7 @@ mod tests {
             r#""initContainers": [{"name": "i"}]"#,
         ] {
             let other = pod(&format!(r#"{{"containers": [{}], {more}}}"#, container("{}")));
-            assert_eq!(PodRequests::of(&other, Resizes::MaximumOfTotals), each_way(&other), "{more}");
+            assert_eq!(PodRequests::of(&other, Features::of(Release::V1_37)), each_way(&other), "{more}");
         }
     }
 
@@ -557,6 +577,24 @@ mod tests {
         assert_eq!(resized(&only_in_status, status), [1000, 4000]);
         let init = r#"{"initContainers": [{"name": "c0", "resources": {"requests": {"cpu": "1"}}}]}"#;
         assert_eq!(resized(init, &allocated_and_actual(&["2"]).replace("containerS", "initContainerS")), [1000, 2000]);
+    }
+
+    #[test]
+    fn pod_level_resources_and_their_resizes_need_their_gates() {
+        let pod = r#"{"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}], "resources": {"requests": {"cpu": "2"}}},
+            "status": {"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "4"}}}}"#;
+        let pod: Pod = serde_json::from_str(pod).unwrap();
+        for release in Release::ALL {
+            let without = |gate: Option<Feature>| {
+                let features = Features::of(release);
+                let features = gate.map_or(features, |gate| features.with(gate, false));
+                let PodRequests { spec, placed, .. } = PodRequests::of(&pod, features);
+                (spec.milli_cpu, placed.milli_cpu)
+            };
+            assert_eq!(without(None), (2000, 4000));
+            assert_eq!(without(Some(Feature::InPlacePodLevelResourcesVerticalScaling)), (2000, 2000));
+            assert_eq!(without(Some(Feature::PodLevelResources)), (1000, 1000));
+        }
     }
 
     #[test]

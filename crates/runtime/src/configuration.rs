@@ -53,6 +53,7 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
         },
         equivalence_cache: gates.is_on("OpportunisticBatching") && !command_line.without_equivalence_cache,
         publishes_expected_node: gates.is_on("NominatedNodeNameForExpectation"),
+        evicts_asynchronously: gates.is_on("SchedulerAsyncPreemption"),
         records_decisions: command_line.kept_decisions_mib > 0,
     }
 }
@@ -160,12 +161,17 @@ mod tests {
             let mut gates = Gates::default();
             gates.switch(gate, is_on).expect("the gate can be switched");
             let made = scheduler_settings(&settings, &Options { gates, ..Options::default() });
-            [made.queue.pops_from_backoff, made.equivalence_cache, made.publishes_expected_node]
+            let berth_scheduler::Settings { queue, equivalence_cache, publishes_expected_node, .. } = made;
+            [queue.pops_from_backoff, equivalence_cache, publishes_expected_node, made.evicts_asynchronously]
         };
-        for (position, gate) in
-            ["SchedulerPopFromBackoffQ", "OpportunisticBatching", "NominatedNodeNameForExpectation"].iter().enumerate()
-        {
-            assert_eq!(made(gate, true), [true; 3], "{gate}");
+        let gates = [
+            "SchedulerPopFromBackoffQ",
+            "OpportunisticBatching",
+            "NominatedNodeNameForExpectation",
+            "SchedulerAsyncPreemption",
+        ];
+        for (position, gate) in gates.iter().enumerate() {
+            assert_eq!(made(gate, true), [true; 4], "{gate}");
             assert_eq!(made(gate, false), std::array::from_fn(|other| other != position), "{gate}");
         }
     }

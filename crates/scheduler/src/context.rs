@@ -79,7 +79,8 @@ pub(crate) struct Context {
 enum WaitsFor {
     #[default]
     Nothing,
-    /// The pods wait for answers of the API server, because many pods of their profiles are being bound.
+    /// The pods wait for answers of the API server, because many pods of their profiles are being bound, or because no
+    /// pod is tried before all victims are evicted.
     Answers,
     /// The pods wait because the plugins of their profiles have no time.
     Time,
@@ -123,6 +124,11 @@ impl Context {
     /// Sets whether a pod that waits before it is bound shows the node that was chosen for it.
     pub(crate) fn publish_expected_nodes(&mut self, publishes: bool) {
         self.hides_expected_nodes = !publishes;
+    }
+
+    /// Sets whether pods are tried while the victims of a preemption are evicted.
+    pub(crate) fn evict_asynchronously(&mut self, is_asynchronous: bool) {
+        self.preemptions.run_asynchronously(is_asynchronous);
     }
 
     pub(crate) fn cache(&self) -> &Cache {
@@ -205,6 +211,10 @@ impl Context {
     /// neither make an attempt nor lose their turn. A pod for which plugins took long in the last attempt waits while a
     /// plugin of its profile is short of time, so that the remaining time is left for the others.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
+        if self.preemptions.hold_up_cycles() {
+            self.waits_for = WaitsFor::Answers;
+            return None;
+        }
         let searches = self.time.spent_searches();
         let plugins_are_spent = self.time.plugins_are_spent();
         let profiles = if plugins_are_spent { self.profiles.waiting_for_time() } else { Vec::new() };

@@ -1,4 +1,5 @@
-//! The preemptors whose victims are not evicted yet. PreEnqueue keeps them out of activeQ in the meantime.
+//! The preemptors whose victims are not evicted yet. PreEnqueue keeps them out of activeQ in the meantime. Without the
+//! feature gate SchedulerAsyncPreemption, no pod is tried in the meantime.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +18,30 @@ struct Preemption {
     started: Option<Duration>,
 }
 
-/// The evictions in progress, by the uid of the preemptor.
+/// The evictions in progress.
 #[derive(Debug, Default)]
-pub(crate) struct Preemptions(FxHashMap<PodUid, Preemption>);
+pub(crate) struct Preemptions {
+    by_preemptor: FxHashMap<PodUid, Preemption>,
+    /// Whether no pod is tried while there are any.
+    is_synchronous: bool,
+}
 
 impl Preemptions {
+    pub(crate) fn run_asynchronously(&mut self, is_asynchronous: bool) {
+        self.is_synchronous = !is_asynchronous;
+    }
+
+    /// Whether no pod may be tried until the evictions are finished.
+    pub(crate) fn hold_up_cycles(&self) -> bool {
+        self.is_synchronous && !self.by_preemptor.is_empty()
+    }
+
     /// The plugin in whose name the pod is kept out of activeQ; `None` once the last victim is terminating.
     pub(crate) fn gate(&self, preemptor: &str, cache: &Cache) -> Option<&Arc<str>> {
-        let preemption = self.0.get(preemptor)?;
+        if self.is_synchronous {
+            return None;
+        }
+        let preemption = self.by_preemptor.get(preemptor)?;
         let last_victim = cache.pod(&preemption.last_victim)?;
         (!last_victim.pod().terminating).then_some(&preemption.plugin)
     }
@@ -53,8 +70,10 @@ impl Preemptions {
         };
         let victims: Vec<PodUid> = effects.iter().filter_map(victim).collect();
         if let Some(last_victim) = victims.last().cloned() {
-            self.0
-                .insert(preemptor.clone(), Preemption { cycle, plugin: Arc::clone(plugin), last_victim, started: now });
+            // kube-scheduler measures only evictions beside other pods.
+            let started = now.filter(|_| !self.is_synchronous);
+            let preemption = Preemption { cycle, plugin: Arc::clone(plugin), last_victim, started };
+            self.by_preemptor.insert(preemptor.clone(), preemption);
         }
         victims.len()
     }
@@ -62,14 +81,14 @@ impl Preemptions {
     /// Notes that the evictions of this attempt were carried out or failed. Returns the time at which they began, if
     /// there were any.
     pub(crate) fn finish(&mut self, preemptor: &str, cycle: CycleId) -> Option<Option<Duration>> {
-        if self.0.get(preemptor).is_none_or(|preemption| preemption.cycle != cycle) {
+        if self.by_preemptor.get(preemptor).is_none_or(|preemption| preemption.cycle != cycle) {
             return None;
         }
-        self.0.remove(preemptor).map(|preemption| preemption.started)
+        self.by_preemptor.remove(preemptor).map(|preemption| preemption.started)
     }
 
     /// Forgets a preemptor that is gone.
     pub(crate) fn forget(&mut self, preemptor: &str) {
-        self.0.remove(preemptor);
+        self.by_preemptor.remove(preemptor);
     }
 }

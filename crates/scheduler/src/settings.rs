@@ -15,6 +15,8 @@ pub struct Settings {
     /// The feature gate NominatedNodeNameForExpectation: a pod that waits before it is bound shows the node that was
     /// chosen for it.
     pub publishes_expected_node: bool,
+    /// The feature gate SchedulerAsyncPreemption: other pods are tried while the victims of a preemption are evicted.
+    pub evicts_asynchronously: bool,
     /// Whether decisions are recorded for explanations ([`crate::Scheduler::drain_decisions`]).
     pub records_decisions: bool,
 }
@@ -26,6 +28,7 @@ impl Default for Settings {
             queue: berth_queue::Settings::default(),
             equivalence_cache: true,
             publishes_expected_node: true,
+            evicts_asynchronously: true,
             records_decisions: false,
         }
     }

@@ -1,9 +1,13 @@
 //! Tests with every recorded family, natively and as components. No answer may differ.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, Result, ensure};
-use berth_model::{Feature, Release};
+use berth_model::{Feature, Features, Release};
 use oracle::{
     Causes, Execution, Native, Suite, Wasm, check,
     report::{causes_text, differences_text},
@@ -233,14 +237,16 @@ fn requests_that_make_no_sense_are_refused() -> Result<()> {
     Ok(())
 }
 
+/// Families with each cause that occurs in any family. All families would take minutes in a debug build.
+const FAMILIES_OF_1_37: [&str; 7] = ["fit", "images", "volumes", "preemption", "devices", "gated", "queueing_hints"];
+
 /// The cases were recorded from 1.36. In 1.37, some answers differ, each because of a change of that release which the
 /// case shows.
 #[test]
 fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
     let suite = suite()?;
     let mut found = BTreeSet::new();
-    // All families would take minutes in a debug build. These families contain each cause that occurs in any of them.
-    for family in ["fit", "images", "volumes", "preemption", "devices", "gated", "queueing_hints"] {
+    for family in FAMILIES_OF_1_37 {
         let family = suite.family(family)?;
         let mut causes = Causes::default();
         suite.run_each(family, &Native, |id, check| causes.add(id, Release::V1_37, check))?;
@@ -255,4 +261,46 @@ fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
         assert!(found.contains(&feature), "{} shows in no case", feature.name());
     }
     Ok(())
+}
+
+/// Components differ from the records in the same answers as native plugins, so their differences have the same causes.
+/// Each case takes as long as a profile of components needs for a cycle, so one in [`ONE_IN`] is compared.
+#[test]
+fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
+    let (suite, wasm) = (suite()?, Wasm::load()?);
+    let features = Features::of(Release::V1_37);
+    let mut found = BTreeSet::new();
+    for family in FAMILIES_OF_1_37 {
+        let family = suite.family(family)?;
+        let (mut causes, mut natively) = (Causes::default(), BTreeMap::new());
+        suite.run_each(family, &Native, |id, check| {
+            if is_chosen(id) {
+                causes.add(id, Release::V1_37, check);
+                natively.insert(id.to_owned(), check(features).differences);
+            }
+        })?;
+        ensure!(causes.n_cases > 10, "{}: {} cases", family.name, causes.n_cases);
+        assert!(causes.unexplained.is_empty(), "{}", causes_text(family.name, "native", &causes));
+        found.extend(causes.by_feature.into_keys());
+        suite.run_each(family, &wasm, |id, check| {
+            if let Some(expected) = natively.remove(id) {
+                assert_eq!(check(features).differences, expected, "{id}");
+            }
+        })?;
+        assert!(natively.is_empty(), "{}: some cases were not compared", family.name);
+    }
+    for feature in [Feature::StorageCapacityScoring, Feature::PreemptionHasMessage] {
+        assert!(found.contains(&feature), "{} shows in no case", feature.name());
+    }
+    Ok(())
+}
+
+/// The share of the cases that are compared as components of 1.37.
+const ONE_IN: u64 = 5;
+
+/// Whether a case is among those. A hash of its name (FNV-1a) decides, so each run compares the same cases.
+fn is_chosen(id: &str) -> bool {
+    let hash =
+        id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    hash.is_multiple_of(ONE_IN)
 }

@@ -46,10 +46,8 @@ impl DynamicResourcesArgs {
             return Err(InvalidArgs::BindingTimeout);
         }
         // 0 means no timeout.
-        let (max_steps, is_timed) = match filter_timeout {
-            0 => (u64::MAX, false),
-            _ => (filter_timeout.saturating_mul(STEPS_PER_MILLISECOND), true),
-        };
+        let is_timed = filter_timeout > 0 && features.has(Feature::DRASchedulerFilterTimeout);
+        let max_steps = if is_timed { filter_timeout.saturating_mul(STEPS_PER_MILLISECOND) } else { u64::MAX };
         Ok(Self { max_steps, is_timed, binding_timeout, features })
     }
 
@@ -99,5 +97,15 @@ mod tests {
         {
             assert!(parse(refused).is_err(), "{refused}");
         }
+    }
+
+    #[test]
+    fn without_its_gate_a_search_has_no_timeout() {
+        let parsed = |is_on| {
+            let features = Features::default().with(Feature::DRASchedulerFilterTimeout, is_on);
+            let args = DynamicResourcesArgs::new(RawArgs::default(), features).unwrap();
+            (args.max_steps, args.is_timed)
+        };
+        assert_eq!((parsed(true), parsed(false)), ((10_000_000, true), (u64::MAX, false)));
     }
 }

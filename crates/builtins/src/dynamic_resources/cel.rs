@@ -7,13 +7,16 @@
 //! evaluates the same few expressions for the same devices. The caches are bounded in bytes, and unused entries are
 //! freed.
 //!
-//! Deliberately absent: a type checker (the API server runs one), durations and timestamps (devices have none), the
-//! libraries for URLs and network addresses, and comprehensions over two variables. An expression that uses one of
-//! these functions fails when it is evaluated, as does an expression that uses an unknown field.
+//! Deliberately absent: a type checker (the API server runs one before it stores an expression), the rules of time zones,
+//! and the libraries for URLs and for named formats. An expression that uses one of these functions fails when it is
+//! evaluated, as does an expression that uses an unknown field.
 
+mod address;
+mod arguments;
 mod cost;
 mod device_value;
 mod library;
+mod macros;
 mod nesting;
 mod pattern;
 mod program;
@@ -22,6 +25,7 @@ mod recently_used;
 mod semantic_version;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::sync::Arc;
 

@@ -144,11 +144,42 @@ fn other_in_tree_volumes_count_where_they_were_migrated() {
     cluster.set_object(&csi_node("old", &[("file.csi.azure.com", 1)]));
     let migrated = json!({"metadata": {"annotations": annotation}});
     cluster.set_object(&merged(csi_node("new", &[("file.csi.azure.com", 1)]), &migrated));
-    let disk = |path: &str| json!({"azureFile": {"shareName": path}});
-    let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("b"), disk("a")]);
-    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED]);
-    let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("a")]);
+    let share = json!({"azureFile": {"shareName": "a"}});
+    let pod = pod_with(&mut cluster, "pod", &[share.clone()]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", ""]);
+    let pod = pod_with(&mut cluster, "pod", &[share.clone(), share]);
+    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED], "each volume of a pod mounts a share anew");
+}
+
+/// A disk of GCE has its zone in its handle, so disks with one name in two zones are two volumes. A pod that names the disk
+/// itself names no zone.
+#[test]
+fn disks_of_gce_differ_by_their_zones() {
+    let disk = |name: &str, zone: &str| {
+        let spec = json!({"gcePersistentDisk": {"pdName": "data"}, "csi": null});
+        let labels = json!({"topology.kubernetes.io/zone": zone});
+        merged(volume(name, "", "1Gi"), &json!({"spec": spec, "metadata": {"labels": labels}}))
+    };
+    let of_driver =
+        json!({"driver": "pd.csi.storage.gke.io", "volumeHandle": "projects/UNSPECIFIED/zones/a/disks/data"});
+    let of_driver = merged(volume("of-driver", "", "1Gi"), &json!({"spec": {"csi": of_driver}}));
+    let cases = [(disk("same", "a"), ""), (disk("other", "b"), REJECTED), (of_driver, "")];
+    for (second, expected) in cases {
+        let mut cluster = TestCluster::default();
+        let here = node(&mut cluster, "here", &[]);
+        cluster.set_object(&csi_node("here", &[("pd.csi.storage.gke.io", 1)]));
+        let name = second["metadata"]["name"].as_str().unwrap().to_owned();
+        for (name, volume) in [("first", disk("first", "a")), (name.as_str(), second)] {
+            cluster.set_object(&volume);
+            cluster.set_object(&bound(claim(name, "", "1Gi"), name));
+        }
+        let user = pod(&mut cluster, "user", &["first"]);
+        cluster.place(here, user);
+        let pod_of_second = pod(&mut cluster, "pod", &[name.as_str()]);
+        assert_eq!(verdicts(&mut plugin(), &cluster, &pod_of_second), [expected], "{name}");
+        let inline = pod_with(&mut cluster, "pod", &[json!({"gcePersistentDisk": {"pdName": "data"}})]);
+        assert_eq!(verdicts(&mut plugin(), &cluster, &inline), [REJECTED], "{name}");
+    }
 }
 
 /// `aws://zone/vol-1` is the volume `vol-1`, whether a pod or a `PersistentVolume` names it.

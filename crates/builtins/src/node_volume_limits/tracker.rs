@@ -154,7 +154,7 @@ impl VolumeTracker {
                 } else {
                     self.remove_use(&key, &claim_use, symbols);
                 }
-            } else if let Some(volume) = VolumeId::of_inline(&volume.source) {
+            } else if let Some(volume) = VolumeId::of_inline(volume, storage::namespace(pod, symbols)) {
                 self.attached.count(&volume, node, VolumeHolder::Pod, if is_added { 1 } else { -1 });
             }
         }
@@ -222,7 +222,7 @@ impl VolumeTracker {
         let namespace = storage::namespace(pod, symbols);
         for volume in &pod.volumes {
             let id = match claim_name(pod, volume) {
-                None => VolumeId::of_inline(&volume.source),
+                None => VolumeId::of_inline(volume, namespace),
                 Some(ClaimName { name, .. }) if name.is_empty() => {
                     return Err(Status::error(ClaimError::NoName.to_string()));
                 }
@@ -246,12 +246,12 @@ impl VolumeTracker {
     /// The volumes that a pod would use on a node, and the reason why some of them cannot be counted.
     pub(super) fn held_by(&self, pod: &Pod, symbols: &Symbols) -> (Vec<VolumeId>, Option<ClaimError>) {
         let (mut held, mut first_problem) = (Vec::new(), None);
+        let namespace = storage::namespace(pod, symbols);
         for volume in &pod.volumes {
             let Some(ClaimName { name, is_ephemeral }) = claim_name(pod, volume) else {
-                held.extend(VolumeId::of_inline(&volume.source));
+                held.extend(VolumeId::of_inline(volume, namespace));
                 continue;
             };
-            let namespace = storage::namespace(pod, symbols);
             let claim = self.claims.get(namespace, &name);
             let owner = is_ephemeral.then(|| (pod.uid.clone(), Arc::clone(&pod.name)));
             let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node: NodeIdx(0), owner });

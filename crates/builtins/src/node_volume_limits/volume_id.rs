@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use berth_model::pod::Volume;
+
 use crate::storage::{
-    PersistentVolume, PersistentVolumeClaim, StorageClass,
+    PersistentVolume, PersistentVolumeClaim, StorageClass, migrated_handle,
     migration::{self, Scope},
 };
 
@@ -73,15 +75,15 @@ impl Driver {
 }
 
 impl VolumeId {
-    /// The id of a volume; `None` if no CSI driver attaches it.
+    /// The id of a volume; `None` if no CSI driver attaches it, or if it cannot be translated for its driver.
     fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         if let Some(csi) = &volume.spec.csi {
             let is_complete = !csi.driver.is_empty() && !csi.volume_handle.is_empty();
             let driver = Driver::csi(&csi.driver);
             return is_complete.then(|| Self { driver, handle: Arc::from(csi.volume_handle.as_str()) });
         }
-        let (migration, id) = volume.spec.migration()?;
-        Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })
+        let (migration, handle) = migrated_handle::of_volume(volume)?;
+        Some(Self { driver: Driver::of(migration), handle: Arc::from(handle.ok()?) })
     }
 
     /// The id of a claim's volume that is not provisioned yet, or that has no object. The claim identifies it.
@@ -95,9 +97,9 @@ impl VolumeId {
         (!class.provisioner.is_empty()).then(|| Self { driver, handle: Arc::from(handle) })
     }
 
-    /// The id of a volume that is defined in the pod itself.
-    pub(super) fn of_inline(source: &berth_model::pod::VolumeSource) -> Option<Self> {
-        let (migration, id) = migration::of_inline(source)?;
-        Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })
+    /// The id of a volume that is defined in a pod of this namespace itself.
+    pub(super) fn of_inline(volume: &Volume, namespace: &str) -> Option<Self> {
+        let (migration, handle) = migrated_handle::of_inline(volume, namespace)?;
+        Some(Self { driver: Driver::of(migration), handle: Arc::from(handle) })
     }
 }

@@ -2,7 +2,7 @@
 //! with a `CSINode` that says that the plugin is migrated: its zone then has the driver's own label.
 //!
 //! The rules are those of `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in
-//! `plugins/in_tree_volume.go`, and the checks of the plugins).
+//! `plugins/in_tree_volume.go`).
 
 use std::collections::BTreeSet;
 
@@ -12,32 +12,14 @@ use berth_model::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{CsiNode, PersistentVolume, migration::Migration};
+use super::{
+    CsiNode, PersistentVolume,
+    migrated_handle::{self, BETA_ZONE, SEPARATOR, TranslationError, ZONE},
+    migration::Migration,
+};
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
-const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
-/// The separator between zones in the label of a volume in several zones.
-const SEPARATOR: &str = "__";
-
-/// The reason why a volume cannot be translated, in kube-scheduler's words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TranslationError {
-    #[error(
-        "could not translate pv: failed to get region from zones: zone in unexpected format, \
-         expected: {{locale}}-{{region}}-{{zone}}, got: {0}"
-    )]
-    ZoneFormat(String),
-    #[error(
-        "could not translate pv: failed to get region from zones: multiple or no regions gotten from zones, got: map[{0}]"
-    )]
-    Regions(String),
-    #[error(
-        "could not translate pv: failed to translate Kubernetes ID to EBS Volume ID invalid format for AWS volume ({0})"
-    )]
-    EbsVolumeId(String),
-}
 
 /// The nodes where in-tree plugins are migrated to their drivers, according to their `CSINode`s.
 #[derive(Debug)]
@@ -79,40 +61,9 @@ impl MigratedNodes {
 pub(crate) fn translate(
     volume: &PersistentVolume,
 ) -> Option<(&'static Migration, Result<Option<NodeSelector>, TranslationError>)> {
-    let (migration, id) = volume.spec.migration()?;
+    let (migration, handle) = migrated_handle::of_volume(volume)?;
     let driver_key = migration.topology_key?;
-    Some((migration, check_identity(migration, id, volume).map(|()| affinity(volume, driver_key))))
-}
-
-/// The check that the plugin makes before it translates.
-fn check_identity(migration: &Migration, id: &str, volume: &PersistentVolume) -> Result<(), TranslationError> {
-    let label = |key: &str| volume.metadata.labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
-    match migration.plugin {
-        "kubernetes.io/aws-ebs" if volume.spec.is_url_of_aws() && !id.starts_with("vol-") => {
-            Err(TranslationError::EbsVolumeId(id.to_owned()))
-        }
-        "kubernetes.io/gce-pd" => check_zones_of_gce(label(ZONE).or_else(|| label(BETA_ZONE)).unwrap_or_default()),
-        _ => Ok(()),
-    }
-}
-
-/// A disk in several zones must be in one region.
-fn check_zones_of_gce(zones: &str) -> Result<(), TranslationError> {
-    let zones: Vec<&str> = zones.split(SEPARATOR).collect();
-    if zones.len() < 2 {
-        return Ok(());
-    }
-    let mut regions = BTreeSet::new();
-    for zone in zones {
-        let parts: Vec<&str> = zone.split('-').collect();
-        let [locale, region, _] = parts.as_slice() else { return Err(TranslationError::ZoneFormat(zone.to_owned())) };
-        regions.insert(format!("{locale}-{region}"));
-    }
-    if regions.len() == 1 {
-        return Ok(());
-    }
-    let regions: Vec<String> = regions.iter().map(|region| format!("{region}:{{}}")).collect();
-    Err(TranslationError::Regions(regions.join(" ")))
+    Some((migration, handle.map(|_| affinity(volume, driver_key))))
 }
 
 /// The volume's affinity with its zones under the driver's key. Zones of the affinity take precedence over those of the
@@ -212,12 +163,5 @@ mod tests {
             {"key": BETA_ZONE, "operator": "In", "values": ["a"]},
             {"key": BETA_REGION, "operator": "In", "values": ["r"]}]}]);
         assert_eq!(translated(&json!({}), &beta), Ok(json!([[format!("{key} a"), format!("{REGION} r")]])));
-    }
-
-    #[test]
-    fn a_disk_in_several_zones_is_in_one_region() {
-        let error = |zones: &str| translated(&json!({ZONE: zones}), &json!([])).unwrap_err().to_string();
-        assert!(error("z1__z2").ends_with("expected: {locale}-{region}-{zone}, got: z1"));
-        assert!(error("us-east1-a__us-east2-a").ends_with("got: map[us-east1:{} us-east2:{}]"));
     }
 }

@@ -31,6 +31,11 @@ pub(crate) enum Scope {
     NamedByCsiNode,
 }
 
+/// Plugins whose volumes have handles made of several parts, or whose ids may be URLs.
+pub(super) const AWS_EBS: &str = "kubernetes.io/aws-ebs";
+pub(super) const GCE_PD: &str = "kubernetes.io/gce-pd";
+pub(super) const AZURE_FILE: &str = "kubernetes.io/azure-file";
+
 /// The field of vSphere's volumes, and the driver of these volumes.
 const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 
@@ -38,14 +43,14 @@ const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 /// volumes.
 static MIGRATIONS: [Migration; 6] = [
     Migration {
-        plugin: "kubernetes.io/aws-ebs",
+        plugin: AWS_EBS,
         driver: "ebs.csi.aws.com",
         field: "awsElasticBlockStore",
         scope: Scope::AllNodes,
         topology_key: Some("topology.ebs.csi.aws.com/zone"),
     },
     Migration {
-        plugin: "kubernetes.io/gce-pd",
+        plugin: GCE_PD,
         driver: "pd.csi.storage.gke.io",
         field: "gcePersistentDisk",
         scope: Scope::AllNodes,
@@ -59,7 +64,7 @@ static MIGRATIONS: [Migration; 6] = [
         topology_key: None,
     },
     Migration {
-        plugin: "kubernetes.io/azure-file",
+        plugin: AZURE_FILE,
         driver: "file.csi.azure.com",
         field: "azureFile",
         scope: Scope::NamedByCsiNode,
@@ -87,6 +92,11 @@ static MIGRATIONS: [Migration; 6] = [
 pub(crate) struct InTreeSource {
     #[serde(alias = "volumeID", alias = "pdName", alias = "diskURI", alias = "shareName")]
     id: String,
+    /// The secret of an Azure share.
+    #[serde(rename = "secretName")]
+    secret_name: String,
+    #[serde(rename = "secretNamespace")]
+    secret_namespace: Option<String>,
 }
 
 impl VolumeSpec {
@@ -95,8 +105,15 @@ impl VolumeSpec {
         self.aws_elastic_block_store.as_ref().is_some_and(|source| source.id.starts_with("aws://"))
     }
 
+    /// The name of an Azure share's secret, and its namespace if the volume names one.
+    pub(super) fn secret_of_azure_file(&self) -> (&str, Option<&str>) {
+        let source = self.azure_file.as_ref();
+        let namespace = source.and_then(|source| source.secret_namespace.as_deref());
+        (source.map_or("", |source| source.secret_name.as_str()), namespace)
+    }
+
     /// The migration that covers the volume, and its id.
-    pub(crate) fn migration(&self) -> Option<(&'static Migration, &str)> {
+    pub(super) fn migration(&self) -> Option<(&'static Migration, &str)> {
         let sources = [
             &self.aws_elastic_block_store,
             &self.gce_persistent_disk,
@@ -121,7 +138,7 @@ pub(crate) fn partly_migrated_to(driver: &str) -> Option<&'static Migration> {
 }
 
 /// The migration that covers an inline volume of a pod, and the volume's id.
-pub(crate) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &str)> {
+pub(super) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &str)> {
     let of_field = |field: &str| MIGRATIONS.iter().find(|migration| migration.field == field);
     match source {
         VolumeSource::AwsElasticBlockStore { volume_id } => {

@@ -20,7 +20,7 @@ use super::{
     provisioning::{Provisioning, ProvisioningError},
     volumes::{MigratedTerms, VolumeEntry, Volumes},
 };
-use crate::storage::{PersistentVolumeClaim, migrated_affinity::TranslationError, node_terms::MatchingNodes};
+use crate::storage::{PersistentVolumeClaim, migrated_handle::TranslationError, node_terms::MatchingNodes};
 
 /// The nodes that a pod cannot use because of its volumes, by reason.
 #[derive(Debug, Default)]

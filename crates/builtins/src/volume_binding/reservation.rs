@@ -12,8 +12,7 @@ use super::{
     volumes::Volumes,
 };
 use crate::storage::{
-    ClaimRef, PersistentVolume, PersistentVolumeClaim,
-    migrated_affinity::{self, TranslationError},
+    ClaimRef, PersistentVolume, PersistentVolumeClaim, migrated_affinity, migrated_handle::TranslationError,
     node_terms::NodeTerms,
 };
 

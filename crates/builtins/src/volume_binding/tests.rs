@@ -3,7 +3,7 @@
 mod binding;
 mod naive;
 
-use berth_framework::{CycleId, Effect};
+use berth_framework::{CycleId, Effect, Reach, Reuse};
 use serde_json::{Value, json};
 
 use super::*;
@@ -94,6 +94,20 @@ fn the_smallest_volume_that_suits_is_chosen() {
         let expected: Vec<String> = chosen.iter().map(|volume| format!("data={volume}")).collect();
         assert_eq!(choices(&mut plugin, &cluster, &pod, 0), expected, "{volumes:?}");
     }
+}
+
+/// kube-scheduler's PreScore skips no pod with this gate. Since the score is 0 everywhere, it need not be asked for.
+#[test]
+fn a_pod_without_volumes_scores_zero_on_every_node() {
+    let (cluster, pod) = (cluster(), Pod::default());
+    let features = Features::default().with(Feature::StorageCapacityScoring, true);
+    let mut plugin = VolumeBinding::new(&json!({ "features": features }).to_string()).unwrap();
+    let call = cluster.call(1, &pod);
+    let (nodes, mut scores) = (call.table.nodes(), Vec::new());
+    assert_eq!(plugin.reach(&call), Reach::Nothing);
+    assert_eq!(plugin.pre_score(&call, nodes), Ok(()));
+    assert_eq!(plugin.score(&call, nodes, &mut scores), Ok(()));
+    assert_eq!((plugin.common_score(&call, nodes), scores), (Some(0), vec![0, 0]));
 }
 
 #[test]

@@ -14,7 +14,8 @@ use rustc_hash::FxHashMap;
 use super::version::is_newer;
 use crate::storage::{
     self, ClaimRef, PersistentVolume, PersistentVolumeClaim,
-    migrated_affinity::{self, MigratedNodes, TranslationError},
+    migrated_affinity::{self, MigratedNodes},
+    migrated_handle::TranslationError,
     node_terms::{NodeTerms, NodeTermsId, NodeTermsTable},
 };
 

@@ -21,12 +21,15 @@ use Shown::{By, NothingToSee};
 const RECORDED: Shown = By(&[("tests/oracle/tests/recorded.rs", "each_gate_of_the_cases_changes_an_answer")]);
 /// The plugin DynamicResources.
 const DEVICES: &str = "crates/builtins/src/dynamic_resources/tests/gates.rs";
+/// The gates for resources of whole pods.
+const POD_LEVEL: Shown =
+    By(&[("crates/model/src/requests.rs", "pod_level_resources_and_their_resizes_need_their_gates")]);
 /// The gates that the scheduler itself reads.
 const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_decide_settings");
 const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
 
 /// Each gate that can be switched, by name.
-pub(super) const SHOWN: [(&str, Shown); 23] = [
+pub(super) const SHOWN: [(&str, Shown); 28] = [
     ("ComponentFlagz", ENDPOINTS),
     ("ComponentStatusz", ENDPOINTS),
     (
@@ -47,12 +50,21 @@ pub(super) const SHOWN: [(&str, Shown); 23] = [
     ("DRAPrioritizedList", By(&[(DEVICES, "alternatives_need_their_gate")])),
     ("DRAResourceClaimDeviceStatus", By(&[(DEVICES, "binding_waits_for_devices_only_if_their_status_is_known")])),
     (
+        "DRASchedulerFilterTimeout",
+        By(&[("crates/builtins/src/dynamic_resources/args.rs", "without_its_gate_a_search_has_no_timeout")]),
+    ),
+    ("InPlacePodLevelResourcesVerticalScaling", POD_LEVEL),
+    (
         "InterPodAffinityHostnameFastPath",
         NothingToSee("the gate changes only how kube-scheduler finds the same answer"),
     ),
     (
         "LoggingAlphaOptions",
         By(&[("host/tests/it/log_lines.rs", "informational_lines_go_to_standard_output_with_the_gate")]),
+    ),
+    (
+        "MatchLabelKeysInPodTopologySpread",
+        By(&[("crates/model/src/intern/affinity.rs", "label_keys_narrow_selectors_with_their_gate")]),
     ),
     (
         "NodeDeclaredFeatures",
@@ -63,7 +75,18 @@ pub(super) const SHOWN: [(&str, Shown); 23] = [
         By(&[SETTINGS, ("crates/scheduler/src/tests/permit.rs", "without_its_gate_nobody_sees_where_the_pod_will_go")]),
     ),
     ("OpportunisticBatching", By(&[SETTINGS])),
+    ("PodLevelResources", POD_LEVEL),
     ("SchedulerAsyncAPICalls", ENDPOINTS),
+    (
+        "SchedulerAsyncPreemption",
+        By(&[
+            SETTINGS,
+            (
+                "crates/scheduler/src/tests/preemption.rs",
+                "without_its_gate_no_pod_is_tried_before_the_victims_are_evicted",
+            ),
+        ]),
+    ),
     (
         "SchedulerPopFromBackoffQ",
         By(&[

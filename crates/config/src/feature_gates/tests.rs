@@ -59,9 +59,9 @@ fn gates_page() -> String {
     let mut page = String::from(
         "# Feature gates\n\n\
          A *feature gate* switches one feature of Kubernetes on or off. If Berth is called as `kube-scheduler`, you set gates with `--feature-gates`. Berth then\n\
-         decides as kube-scheduler of [its Kubernetes release](kubernetes-releases.md) does with these gates. Berth refuses a locked gate, as kube-scheduler does. It\n\
-         accepts gates of other components, and they have no effect. The tables of this page are made from `crates/model/src/features.rs` and\n\
-         `crates/config/src/feature_gates.rs`. A test fails when the page differs.\n\n\
+         decides as kube-scheduler of [its Kubernetes release](kubernetes-releases.md) does with these gates. Berth refuses a locked gate, and a\n\
+         gate that is on without the gates on which it depends, as kube-scheduler does. It accepts gates of other components, and they have no effect. The tables of\n\
+         this page are made from `crates/model/src/features.rs` and `crates/config/src/feature_gates.rs`. A test fails when the page differs.\n\n\
          ## Gates that can be switched\n\n\
          A dash says that the release does not have the gate, and refuses it.\n\n\
          | gate | 1.36 | 1.37 | effect while it is on |\n\
@@ -137,7 +137,8 @@ fn releases_page() -> String {
              `Features` which one applies. Built-in plugins get features in their arguments (`WITH_FEATURES` in `crates/config/src/build.rs`), natively and as\n\
              components. The requests of a pod are computed when the pod is read (`crates/model/src/intern.rs`).\n\
              4. Test each decision that changed in both releases. `cargo run -p oracle -- tests/oracle/cases --emulated-version 1.37` counts the recorded cases that\n\
-             1.37 answers otherwise, by the change that causes it. A difference that no known change causes is an error.\n\
+             1.37 answers otherwise, by the change that causes it, natively and as components. A difference that no known change causes is an error. The tests of\n\
+             `tests/oracle` compare a part of the cases.\n\
              5. Write this page again with the test `the_guide_has_the_tables`.\n";
     page
 }

@@ -89,6 +89,8 @@ struct Scratch {
     reused: Vec<Reused>,
     /// Plugins that are asked about each pod.
     asked: PluginBits,
+    /// Plugins that have nothing to do for the pod.
+    unconcerned: PluginBits,
     /// Rows whose verdict was known before they were written.
     changed: NodeSet,
     batch: NodeSet,
@@ -157,10 +159,11 @@ impl ClassAnswers {
 }
 
 impl Scratch {
-    /// Divides the plugins of `point` that are not skipped into `reused` and `asked`.
+    /// Divides the plugins of `point` that are not skipped into `reused`, `asked` and `unconcerned`.
     fn plan(&mut self, profile: &mut Profile, call: &Call<'_>, point: Point, skipped: &PluginBits) {
         self.reused.clear();
         self.asked.clear();
+        self.unconcerned.clear();
         for position in 0..profile.plugins.at(point).len() {
             let Some(&plugin) = profile.plugins.at(point).get(position) else { break };
             if skipped.contains(plugin) {
@@ -170,7 +173,7 @@ impl Scratch {
             let Some(instance) = profile.get(plugin) else { continue };
             match instance.reach(call) {
                 Reach::Cluster => self.asked.insert(plugin),
-                Reach::Nothing | Reach::NothingAnywhere | Reach::NothingYet => {}
+                Reach::Nothing | Reach::NothingAnywhere | Reach::NothingYet => self.unconcerned.insert(plugin),
                 Reach::Row { version } => {
                     let normalizes = instance.normalize().is_some();
                     self.reused.push(Reused { plugin, version, weight, normalizes });

@@ -239,7 +239,8 @@ impl Findings {
 
     /// The scores of each plugin for the nodes that passed; they add up to the totals. First come the scores of plugins
     /// that were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the
-    /// profile. Then come the scores that were [kept](Self::earlier_answers).
+    /// profile. Then come the zeros of plugins that were not asked because they have nothing to do for the pod
+    /// ([`Reach::Nothing`](crate::Reach::Nothing)), and then the scores that were [kept](Self::earlier_answers).
     pub fn plugin_scores(&self) -> impl Iterator<Item = PluginScores<'_>> {
         let of_cycle = self.scores.iter().take(self.n_scored);
         // A cycle that had no choice has no scores.

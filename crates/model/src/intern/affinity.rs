@@ -4,6 +4,7 @@ use thin_vec::ThinVec;
 
 use crate::{
     api,
+    features::{Feature, Features},
     pod::{LabelSelector, Operator, PodAffinity, PodTerm, Requirement, SpreadConstraint, WeightedPodTerm},
     selector::LabelMatcher,
     symbols::{Interning, Sym},
@@ -37,10 +38,17 @@ fn equals(key: Sym, value: Sym) -> Requirement {
     Requirement { key, operator: Operator::In, values: vec![value] }
 }
 
-/// Converts `spec.topologySpreadConstraints`. The pod's own values for `matchLabelKeys` become part of the selector.
-pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Interning<'_>) -> ThinVec<SpreadConstraint> {
-    let constraints = pod.spec.topology_spread_constraints.iter();
-    constraints.map(|constraint| spread_constraint(constraint, &pod.metadata.labels, symbols)).collect()
+/// Converts `spec.topologySpreadConstraints`. With the gate MatchLabelKeysInPodTopologySpread, the pod's own values for
+/// `matchLabelKeys` become part of the selector.
+pub(super) fn spread_constraints(
+    pod: &api::Pod,
+    features: Features,
+    symbols: &mut Interning<'_>,
+) -> ThinVec<SpreadConstraint> {
+    let (constraints, no_labels) = (pod.spec.topology_spread_constraints.iter(), api::StringMap::new());
+    let has_keys = features.has(Feature::MatchLabelKeysInPodTopologySpread);
+    let labels = if has_keys { &pod.metadata.labels } else { &no_labels };
+    constraints.map(|constraint| spread_constraint(constraint, labels, symbols)).collect()
 }
 
 /// Converts one constraint of a pod with these labels. It also serves for the constraints of a profile, without labels.
@@ -103,5 +111,28 @@ fn term(term: &api::PodAffinityTerm, own_namespace: Sym, symbols: &mut Interning
         namespace_selector: label_selector(term.namespace_selector.as_ref(), symbols),
         selector: label_selector(term.label_selector.as_ref(), symbols),
         topology_key: symbols.intern(&term.topology_key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::symbols::Symbols;
+
+    #[test]
+    fn label_keys_narrow_selectors_with_their_gate() {
+        let constraint = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {}, "matchLabelKeys": ["hash", "absent"]});
+        let pod = json!({"metadata": {"labels": {"hash": "1"}}, "spec": {"topologySpreadConstraints": [constraint]}});
+        let pod: api::Pod = serde_json::from_value(pod).unwrap();
+        let n_requirements = |is_on| {
+            let features = Features::default().with(Feature::MatchLabelKeysInPodTopologySpread, is_on);
+            let pod = crate::intern::pod(&pod, features, &mut Symbols::default());
+            let selectors = pod.topology_spread.iter().filter_map(|constraint| constraint.selector.as_ref());
+            selectors.map(|selector| selector.requirements.len()).collect::<Vec<_>>()
+        };
+        assert_eq!((n_requirements(true), n_requirements(false)), (vec![1], vec![0]));
     }
 }

@@ -4,7 +4,7 @@ use berth_framework::{Effect, PermitVerdict, PostFilterOutcome, Status};
 use berth_model::NodeIdx;
 
 use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, node, pod, pod_maker};
-use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, StatusChange};
+use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, Settings, StatusChange};
 
 fn evict(name: &str) -> Effect {
     Effect::Evict {
@@ -97,6 +97,27 @@ fn the_preemptor_waits_until_all_were_told() {
     bench.event(deleted("last"));
     bench.advance(60_000);
     assert_eq!(binds(&bench.settle()), [("high".to_owned(), "n0".to_owned())]);
+}
+
+/// kube-scheduler then evicts the victims in the call of PostFilter.
+#[test]
+fn without_its_gate_no_pod_is_tried_before_the_victims_are_evicted() {
+    for is_asynchronous in [true, false] {
+        let mut bench = preempting();
+        let settings = Settings { evicts_asynchronously: is_asynchronous, ..Settings::default() };
+        bench.event(Event::reconfigured(bench.scheduler.objects(), settings, None, None));
+        let actions = bench.settle();
+        assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
+        assert_eq!(bench.scheduler.metrics().pending_pods.gated == 1, is_asynchronous, "the preemptor");
+        bench.script(|script| script.post_filter = None);
+        bench.event(deleted("first"));
+        bench.apply(pod("large", 5));
+        assert_eq!(events(&bench.settle()).len() == 1, is_asynchronous, "the other pod is tried, and fits nowhere");
+        bench.event(effects_finished(&actions, Ok(())));
+        bench.event(deleted("last"));
+        bench.advance(60_000);
+        assert_eq!(binds(&bench.settle()), [("high".to_owned(), "n0".to_owned())]);
+    }
 }
 
 #[test]

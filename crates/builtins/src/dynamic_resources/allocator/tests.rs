@@ -1,6 +1,8 @@
 //! Cases of the documentation: "Dynamic Resource Allocation" and the API reference of `resource.k8s.io/v1`, KEP-4381
 //! (structured parameters), KEP-4816 (prioritized list), KEP-5055 (taints), KEP-4815 (partitions), KEP-5075 (shares).
 
+mod releases;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{Deadline, SchedulingTime};

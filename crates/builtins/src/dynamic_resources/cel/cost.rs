@@ -10,7 +10,10 @@ use cel::{
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, ListExpr, LiteralValue},
 };
 
-use super::pattern::{ConstantPattern, ConstantPatterns};
+use super::{
+    macros,
+    pattern::{ConstantPattern, ConstantPatterns},
+};
 
 /// The limit of Kubernetes for device selectors (`CELSelectorExpressionMaxCost` in `k8s.io/api/resource/v1/types.go`).
 /// Its unit differs slightly; both units are about one step.
@@ -23,6 +26,9 @@ const MAX_LOOPS: usize = 5;
 /// The cost of compiling a regular expression that is not known beforehand, and of searching a text of a device for it.
 /// The expression may become as large as [`super::pattern`] allows.
 const COMPUTED_REGEX: u64 = 10_000;
+
+/// The comparisons for each element that is sorted. A list has fewer than a million elements.
+const STEPS_OF_SORTING: u64 = 20;
 
 /// The reason why an expression is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -189,37 +195,72 @@ fn collection<'a>(elements: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scop
 fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
     let mut steps = 1_u64;
     let mut sizes = Vec::with_capacity(call.args.len() + 1);
-    for operand in operands(call) {
+    let namespace = namespace(call);
+    for operand in operands(call).skip(usize::from(namespace.is_some())) {
         let estimate = estimate(operand, scope);
         steps = steps.saturating_add(estimate.steps);
         sizes.push(estimate.size);
     }
+    let (extra, size) = match namespace {
+        Some(_) if call.func_name == "range" => range_of_numbers(call),
+        // The functions of `sets` compare each element of one list with each element of the other.
+        Some(_) => (product(&sizes, |size| size.count), Size::SCALAR),
+        None => function_estimate(call, &sizes),
+    };
+    Estimate { steps: steps.saturating_add(extra), size }
+}
+
+/// The namespace of a function of `sets` or `lists`, which looks like a variable.
+fn namespace(call: &CallExpr) -> Option<&str> {
+    let Expr::Ident(name) = &call.target.as_deref()?.expr else { return None };
+    matches!(name.as_str(), "sets" | "lists").then_some(name.as_str())
+}
+
+/// The numbers of `lists.range`. How many they are must be constant, since it is not known otherwise.
+fn range_of_numbers(call: &CallExpr) -> (u64, Size) {
+    let n = match call.args.first() {
+        Some(IdedExpr { expr: Expr::Literal(LiteralValue::Int(n)), .. }) => u64::try_from(*n.inner()).unwrap_or(0),
+        Some(_) | None => LIMIT,
+    };
+    (n, Size { count: n, element: 1, weight: n })
+}
+
+fn product(sizes: &[Size], of: fn(&Size) -> u64) -> u64 {
+    sizes.iter().map(of).fold(1_u64, |all, size| all.saturating_mul(size.max(1)))
+}
+
+/// The steps of a function besides those of its operands, and the size of its result.
+fn function_estimate(call: &CallExpr, sizes: &[Size]) -> (u64, Size) {
     let read = sizes.iter().fold(0_u64, |read, size| read.saturating_add(size.weight));
-    let product = |of: fn(&Size) -> u64| sizes.iter().map(of).fold(1_u64, |all, size| all.saturating_mul(size.max(1)));
     let all = sizes.iter().copied().reduce(Size::and).unwrap_or(Size::SCALAR);
     let text = sizes.first().map_or(1, |text| text.weight);
     let text = Size { count: text, element: text, weight: text };
-    let (extra, size) = match call.func_name.as_str() {
+    match call.func_name.as_str() {
         "_?_:_" => (0, sizes.iter().skip(1).copied().reduce(Size::max).unwrap_or(Size::SCALAR)),
         "_&&_" | "_||_" | "!_" | "@not_strictly_false" => (0, Size::SCALAR),
         "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "contains" | "startsWith" | "endsWith" | "size" => {
             (read / 10, Size::SCALAR)
         }
         "@in" | "indexOf" | "lastIndexOf" => (read, Size::SCALAR),
-        "sets.contains" | "sets.equivalent" | "sets.intersects" => (product(|size| size.count), Size::SCALAR),
         "_[_]" | "_[?_]" => (0, sizes.first().map_or(Size::SCALAR, |operand| operand.of_element())),
-        "matches" => (search_steps(call, &sizes), Size::SCALAR),
-        "find" => (search_steps(call, &sizes), text),
+        "matches" => (search_steps(call, sizes), Size::SCALAR),
+        "find" => (search_steps(call, sizes), text),
         // The next search begins at the end of the previous match.
-        "findAll" => (search_steps(call, &sizes).saturating_mul(text.weight), text),
+        "findAll" => (search_steps(call, sizes).saturating_mul(text.weight), text),
         "replace" | "join" | "format" => {
-            let size = Size::text(product(|size| size.weight));
+            let size = Size::text(product(sizes, |size| size.weight));
             (size.weight / 10, size)
         }
         "split" => (read / 10, Size { count: read, element: read, weight: read }),
+        "distinct" => (all.count.saturating_mul(all.count), all),
+        "sort" | "@sortByAssociatedKeys" => (read.saturating_mul(STEPS_OF_SORTING), all),
+        "flatten" | macros::MERGED => (read, Size { count: all.weight, ..all }),
+        macros::PAIRS => {
+            let element = all.element.saturating_mul(2);
+            (read, Size { count: all.count, element, weight: all.weight.saturating_mul(2).saturating_add(all.count) })
+        }
         _ => (read / 10, all),
-    };
-    Estimate { steps: steps.saturating_add(extra), size }
+    }
 }
 
 /// The steps of a search. A search visits the states of its regular expression for each character of the text;

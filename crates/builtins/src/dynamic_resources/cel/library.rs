@@ -1,26 +1,26 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
-//! The extension for strings comes with the interpreter, regular expressions are in [`pattern`]. This file adds
-//! `cel.bind`, lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes of devices (`includes`)
-//! and sets (`sets.contains`, `sets.equivalent`, `sets.intersects`).
+//! The extensions for strings and lists come with the interpreter, regular expressions are in [`pattern`], and macros in
+//! [`macros`]. This file adds Kubernetes' lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes
+//! of devices (`includes`), optional values (`first`, `last`, `unwrapOpt`) and sets (`sets.contains`, `sets.equivalent`,
+//! `sets.intersects`).
 
 use std::{cmp::Ordering, sync::Arc};
 
 use cel::{
-    DeclarationError, Env, ExecutionError, IdedExpr, ParseError,
+    DeclarationError, Env, ExecutionError,
     common::{
-        ast::{ComprehensionExpr, Expr, ListExpr, LiteralValue},
-        types::{BOOL_TYPE, CelBool, CelInt, INT_TYPE, LIST_TYPE, STRING_TYPE},
+        types::{BOOL_TYPE, CelBool, CelInt, CelList, CelOptional, INT_TYPE, LIST_TYPE, STRING_TYPE},
         value::{CowVal, Val},
     },
     extensions,
-    parser::{Macro, MacroExprHelper},
 };
 
-use super::{pattern, quantity, semantic_version};
-
-type CelArguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
-type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+use super::{
+    address,
+    arguments::{CelArguments, CelResult, elements},
+    macros, pattern, quantity, semantic_version, times,
+};
 
 pub(super) fn environment() -> Arc<Env> {
     let mut env = Env::stdlib();
@@ -31,40 +31,16 @@ pub(super) fn environment() -> Arc<Env> {
 
 fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(extensions::strings)?;
+    env.add_extension(extensions::lists)?;
     env.add_extension(pattern::extension)?;
     env.add_extension(quantity::extension)?;
     env.add_extension(semantic_version::extension)?;
-    env.add_macro(Macro::receiver("bind", 3, bind))?;
+    env.add_extension(address::extension)?;
+    env.add_extension(times::extension)?;
+    env.add_extension(macros::extension)?;
     lists(env)?;
+    optional_values(env)?;
     sets(env)
-}
-
-/// `cel.bind(name, value, expression)` becomes a comprehension over an empty list; its accumulator is the variable.
-fn bind(
-    helper: &mut MacroExprHelper<'_>,
-    target: &mut Option<IdedExpr>,
-    args: &mut Vec<IdedExpr>,
-) -> Result<Option<IdedExpr>, ParseError> {
-    if !target.as_ref().is_some_and(|target| matches!(&target.expr, Expr::Ident(name) if name == "cel")) {
-        return Ok(None);
-    }
-    let name = match args.first().map(|argument| (&argument.expr, argument.id)) {
-        Some((Expr::Ident(name), _)) => name.clone(),
-        Some((_, id)) => return Err(helper.new_error(id, "cel.bind() variable names must be simple identifiers")),
-        None => return Ok(None),
-    };
-    let (Some(result), Some(value)) = (args.pop(), args.pop()) else { return Ok(None) };
-    let comprehension = ComprehensionExpr {
-        iter_range: helper.next_expr(Expr::List(ListExpr::new(Vec::new()))),
-        iter_var: "#unused".to_owned(),
-        iter_var2: None,
-        accu_var: name.clone(),
-        accu_init: value,
-        loop_cond: helper.next_expr(Expr::Literal(LiteralValue::Boolean(CelBool::from(false)))),
-        loop_step: helper.next_expr(Expr::Ident(name)),
-        result,
-    };
-    Ok(Some(helper.next_expr(Expr::Comprehension(Box::new(comprehension)))))
 }
 
 fn lists(env: &mut Env) -> Result<(), DeclarationError> {
@@ -95,21 +71,6 @@ fn includes_element<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v
 fn includes_itself<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let [value, wanted] = arguments.as_slice() else { return Err(ExecutionError::missing_argument_or_target()) };
     Ok(CowVal::owned(CelBool::from(value.as_ref().equals(wanted.as_ref()))))
-}
-
-/// The elements of the list that is the argument at `position`.
-fn elements<'a, 'v>(
-    arguments: &'a [CowVal<'_, 'v>],
-    position: usize,
-) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
-    let missing = ExecutionError::missing_argument_or_target;
-    let argument = arguments.get(position).ok_or_else(missing)?;
-    let mut iterator = argument.as_ref().as_iterable().ok_or_else(missing)?.iter();
-    let mut elements: Vec<&'a (dyn Val + 'v)> = Vec::new();
-    while let Some(element) = iterator.next() {
-        elements.push(element);
-    }
-    Ok(elements)
 }
 
 fn compare(left: &dyn Val, right: &dyn Val) -> Result<Ordering, ExecutionError> {
@@ -175,6 +136,38 @@ fn last_index_of<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
     let elements = elements(&arguments, 0)?;
     Ok(position(elements.iter().rposition(|element| element.equals(wanted.as_ref()))))
+}
+
+fn optional_values(env: &mut Env) -> Result<(), DeclarationError> {
+    env.add_member_overload("first", "list.first()", LIST_TYPE, Vec::new(), first)?;
+    env.add_member_overload("last", "list.last()", LIST_TYPE, Vec::new(), last)?;
+    env.add_member_overload("unwrapOpt", "list.unwrapOpt()", LIST_TYPE, Vec::new(), unwrap_optionals)?;
+    env.add_overload("optional.unwrap", "optional.unwrap(list)", vec![LIST_TYPE], unwrap_optionals)
+}
+
+fn optional<'b, 'v>(element: Option<&(dyn Val + 'v)>) -> CowVal<'b, 'v> {
+    let value: Option<Box<dyn Val + 'v>> = element.map(|element| element.clone_as_boxed());
+    CowVal::owned(CelOptional::from(value))
+}
+
+fn first<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
+    Ok(optional(elements(&arguments, 0)?.first().copied()))
+}
+
+fn last<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
+    Ok(optional(elements(&arguments, 0)?.last().copied()))
+}
+
+/// The values of the optional values in a list that are present.
+fn unwrap_optionals<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
+    let mut values: Vec<Box<dyn Val + 'v>> = Vec::new();
+    for element in elements(&arguments, 0)? {
+        let Some(element) = element.downcast_ref::<CelOptional<'_>>() else {
+            return Err(ExecutionError::no_such_overload("unwrap", vec![element.get_type().name().to_owned()]));
+        };
+        values.extend(element.option().map(|value| -> Box<dyn Val + 'v> { value.clone_as_boxed() }));
+    }
+    Ok(CowVal::owned(CelList::from(values)))
 }
 
 fn sets(env: &mut Env) -> Result<(), DeclarationError> {

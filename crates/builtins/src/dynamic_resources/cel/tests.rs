@@ -148,6 +148,115 @@ fn texts_lists_and_sets_have_functions() {
     check_error(r#"device.driver.matches("(" + "")"#, "Error executing function 'matches'");
 }
 
+/// "Common Expression Language in Kubernetes", IP address and CIDR libraries; the examples of their documentation in
+/// `k8s.io/apiserver/pkg/cel/library`.
+#[test]
+fn addresses_and_networks_have_functions() {
+    check_true(&[
+        r#"isIP("127.0.0.1") && isIP("::1") && !isIP("127.0.0.256") && !isIP(":::1") && !isIP("01.0.0.1")"#,
+        r#"!isIP("::ffff:1.2.3.4") && !isIP("fe80::1%eth0") && !isIP("")"#,
+        r#"ip("127.0.0.1").family() == 4 && ip("::1").family() == 6 && string(ip("2001:DB8::ABCD")) == "2001:db8::abcd""#,
+        r#"ip.isCanonical("2001:db8::abcd") && !ip.isCanonical("2001:db8::0:0:0:abcd") && ip("::0") == ip("::")"#,
+        r#"ip("0.0.0.0").isUnspecified() && ip("::").isUnspecified() && !ip("::1").isUnspecified()"#,
+        r#"ip("127.1.2.3").isLoopback() && ip("::1").isLoopback() && !ip("192.168.0.1").isLoopback()"#,
+        r#"ip("224.0.0.1").isLinkLocalMulticast() && !ip("224.0.1.1").isLinkLocalMulticast()"#,
+        r#"ip("ff02::1").isLinkLocalMulticast() && !ip("fd00::1").isLinkLocalMulticast()"#,
+        r#"ip("169.254.169.254").isLinkLocalUnicast() && ip("fe80::1").isLinkLocalUnicast()"#,
+        r#"ip("192.168.0.1").isGlobalUnicast() && ip("2001:db8::abcd").isGlobalUnicast()"#,
+        r#"!ip("255.255.255.255").isGlobalUnicast() && !ip("ff00::1").isGlobalUnicast()"#,
+        r#"isCIDR("192.168.0.0/16") && isCIDR("::1/128") && !isCIDR("192.168.0.0/33") && !isCIDR("::1/129")"#,
+        r#"!isCIDR("10.0.0.0") && !isCIDR("10.0.0.0/08") && !isCIDR("10.0.0.0/+8") && !isCIDR("10.0.0.0/")"#,
+        r#"cidr("192.168.0.0/24").containsIP(ip("192.168.0.1")) && !cidr("192.168.0.0/24").containsIP("192.168.1.1")"#,
+        r#"cidr("192.168.0.0/16").containsCIDR(cidr("192.168.10.0/24")) && cidr("::/0").containsCIDR("2001:db8::/32")"#,
+        r#"!cidr("192.168.1.0/24").containsCIDR("192.168.2.0/24") && !cidr("10.0.0.0/24").containsCIDR("10.0.0.0/8")"#,
+        r#"!cidr("0.0.0.0/0").containsIP("::1") && cidr("192.168.0.1/24").ip() == ip("192.168.0.1")"#,
+        r#"cidr("192.168.0.1/24").masked() == cidr("192.168.0.0/24") && cidr("10.1.2.3/0").masked() == cidr("0.0.0.0/0")"#,
+        r#"cidr("192.168.0.1/24") != cidr("192.168.0.1/24").masked() && cidr("::1/128").prefixLength() == 128"#,
+        r#"string(cidr("2001:DB8::/32")) == "2001:db8::/32""#,
+    ]);
+    check_error(r#"ip("nonsense").family() == 4"#, "Error executing function 'ip'");
+    check_error(r#"cidr("10.0.0.0/8").containsIP("nonsense")"#, "Error executing function 'ip'");
+}
+
+/// CEL specification, standard definitions, "Timestamps and Durations".
+#[test]
+fn durations_and_timestamps_compute_and_have_parts() {
+    check_true(&[
+        r#"duration("1h30m") == duration("90m") && duration("1m") > duration("59s") && -duration("1s") < duration("0s")"#,
+        r#"duration("1m") + duration("1s") == duration("61s") && duration("1m") - duration("1s") == duration("59s")"#,
+        r#"duration("90m").getHours() == 1 && duration("90m").getMinutes() == 90 && duration("1.5s").getSeconds() == 1"#,
+        r#"duration("1.5s").getMilliseconds() == 1500 && string(duration("90s")) == "90s" && string(duration("1500ms")) == "1.5s""#,
+        r#"timestamp("2024-02-29T23:30:00Z") < timestamp("2024-03-01T00:00:00Z")"#,
+        r#"timestamp("2024-01-01T02:00:00+02:00") == timestamp("2024-01-01T00:00:00Z") && timestamp(0) == timestamp("1970-01-01T00:00:00Z")"#,
+        r#"timestamp("2024-01-01T00:00:00Z") + duration("24h") == timestamp("2024-01-02T00:00:00Z")"#,
+        r#"duration("24h") + timestamp("2024-01-01T00:00:00Z") == timestamp("2024-01-02T00:00:00Z")"#,
+        r#"timestamp("2024-01-02T00:00:00Z") - timestamp("2024-01-01T00:00:00Z") == duration("24h")"#,
+        r#"timestamp("2024-01-02T00:00:00Z") - duration("24h") == timestamp("2024-01-01T00:00:00Z")"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getFullYear() == 2024 && timestamp("2024-03-01T12:34:56.789Z").getMonth() == 2"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getDate() == 1 && timestamp("2024-03-01T12:34:56.789Z").getDayOfMonth() == 0"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getDayOfYear() == 60 && timestamp("2024-03-03T00:00:00Z").getDayOfWeek() == 0"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getHours() == 12 && timestamp("2024-03-01T12:34:56.789Z").getMinutes() == 34"#,
+        r#"timestamp("2024-03-01T12:34:56.789Z").getSeconds() == 56 && timestamp("2024-03-01T12:34:56.789Z").getMilliseconds() == 789"#,
+        r#"timestamp("2024-03-01T00:30:00Z").getHours("-02:00") == 22 && timestamp("2024-03-01T00:30:00Z").getDate("-02:00") == 29"#,
+        r#"string(timestamp("2024-03-01T00:30:00Z")) == "2024-03-01T00:30:00Z" && int(timestamp("1970-01-01T00:01:00Z")) == 60"#,
+    ]);
+    check_error(r#"timestamp("yesterday") == timestamp(0)"#, "Error executing function 'timestamp'");
+    check_error(r#"duration("1 hour") == duration("1h")"#, "invalid duration");
+    check_error(r#"timestamp(0).getHours("Europe/Berlin") == 1"#, "unknown time zone Europe/Berlin");
+    check_error(r#"duration("1h") > 1"#, "no matching overload");
+    check_error(r#"duration("200000h") + duration("2400000h") > duration("0s")"#, "out of range");
+}
+
+/// cel-go's extension for lists and its functions of optional values.
+#[test]
+fn lists_are_sorted_and_cut() {
+    check_true(&[
+        r#"[3, 1, 2].sort() == [1, 2, 3] && ["bb", "a"].sortBy(text, size(text)) == ["a", "bb"]"#,
+        r#"[1, 2, 3].slice(1, 3) == [2, 3] && [[1], [2, 3]].flatten() == [1, 2, 3] && [1, 1, 2].distinct() == [1, 2]"#,
+        r#"[1, 2].reverse() == [2, 1] && lists.range(3) == [0, 1, 2]"#,
+        r#"[1, 2].first().value() == 1 && [1, 2].last().orValue(0) == 2 && !dyn([]).first().hasValue()"#,
+        r#"[optional.of(1), optional.none()].unwrapOpt() == [1] && optional.unwrap([optional.of(2)]) == [2]"#,
+    ]);
+}
+
+/// cel-go's extension for comprehensions over two variables.
+#[test]
+fn comprehensions_have_two_variables() {
+    let attributes = r#"cel.bind(mine, device.attributes["dra.example.com"], "#;
+    let of_device = [
+        format!(r#"{attributes}mine.exists(name, value, name == "numa" && value == 1))"#),
+        format!(r#"{attributes}!mine.all(name, value, name != "model" || value == "h100"))"#),
+        format!(r#"{attributes}mine.transformList(name, value, name == "model", value) == ["a100"])"#),
+        r#"device.attributes.all(domain, of_domain, of_domain.all(name, value, size(name) > 0))"#.to_owned(),
+        r#"device.attributes.existsOne(domain, of_domain, domain == "ext.example.com")"#.to_owned(),
+        r#"device.capacity.exists(domain, of_domain, of_domain.exists(name, value, value == quantity("3")))"#
+            .to_owned(),
+    ];
+    of_device.iter().for_each(|expression| check_true(&[expression]));
+    check_true(&[
+        "[5, 6].all(index, element, element == index + 5) && [5, 6].exists_one(index, element, index == 1)",
+        "[5, 6].transformList(index, element, index * element) == [0, 6]",
+        r#"{"a": 1, "b": 2}.transformMap(key, value, value > 1, value * 10) == {"b": 20}"#,
+        r#"{"a": "x", "b": "y"}.transformMapEntry(key, value, {value: key}) == {"x": "a", "y": "b"}"#,
+        "[1].all(i, x, [2].all(j, y, i == j && x + 1 == y))",
+        "![1, 2].exists(i, x, x / 0 == 1 && false) && [0, 1].exists(i, x, 1 / x == 1)",
+    ]);
+    check_error(r#"{"a": 1, "b": 1}.transformMapEntry(key, value, {value: key}) == {}"#, "a key occurs twice");
+    check_error("[1].all(i + 1, x, true)", "argument must be a simple name");
+}
+
+#[test]
+fn functions_of_large_lists_are_refused() {
+    let list = format!("[{}0]", "0,".repeat(2_000));
+    check_error(&format!("sets.contains({list}, {list})"), "exceeds cost limit");
+    check_error(&format!("size({list}.distinct()) == 1"), "exceeds cost limit");
+    check_error("size(lists.range(1000000).map(n, n)) > 0", "exceeds cost limit");
+    check_error(r#"size(lists.range(device.attributes["dra.example.com"].numa)) == 1"#, "exceeds cost limit");
+    let nested = format!("{}true{}", "device.attributes.all(k, v, ".repeat(5), ")".repeat(5));
+    check_error(&nested, "too complex");
+    assert_eq!(ask("device.attributes.all(k, v, device.attributes.all(l, w, true))"), Ok(true));
+}
+
 #[test]
 fn what_would_run_too_long_is_refused() {
     let all = "device.attributes.all(a, ";

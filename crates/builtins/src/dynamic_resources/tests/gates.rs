@@ -1,9 +1,11 @@
 //! The plugin with feature gates at another value than the default, and its argument `filterTimeout`.
 
 use berth_framework::Effect;
+use berth_model::{Feature, Features, Release};
 use serde_json::json;
 
 use super::{NO_DEVICES, device_cluster::DeviceCluster, gpus};
+use crate::dynamic_resources::objects;
 
 /// A cluster whose plugin has the gate on or off.
 fn with_gate(gate: &str, is_on: bool) -> DeviceCluster {
@@ -43,6 +45,25 @@ fn binding_waits_for_devices_only_if_their_status_is_known() {
         effects.iter().any(|effect| matches!(effect, Effect::Wait { .. }))
     };
     assert_eq!([waits(true), waits(false)], [true, false]);
+}
+
+/// In 1.36 the rules are a beta feature, and 1.37 serves them as `v1`.
+#[test]
+fn each_release_reads_one_version_of_taint_rules() {
+    let is_tainted = |release, version: &str| {
+        let features = Features::of(release).with(Feature::DRADeviceTaintRules, true);
+        let mut cluster = DeviceCluster::with_args(&json!({ "features": features }).to_string());
+        cluster.slice(gpus(1));
+        let spec =
+            json!({"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "k", "effect": "NoSchedule"}});
+        cluster.cluster.set_object(&json!({"apiVersion": version, "kind": "DeviceTaintRule",
+            "metadata": {"name": "bad"}, "spec": spec}));
+        cluster.claim("c", |_| {});
+        let pod = cluster.pod("p", &["c"], json!({}));
+        cluster.verdicts(1, &pod) == [NO_DEVICES, NO_DEVICES]
+    };
+    let read = |release| [objects::BETA_API_VERSION, objects::API_VERSION].map(|version| is_tainted(release, version));
+    assert_eq!(Release::ALL.map(read), [[true, false], [false, true]]);
 }
 
 /// A millisecond stands for 1,000 checks of a device. A request for one device, and one that no device fits, take

@@ -11,7 +11,7 @@ use crate::{
     points::{Call, Filter, Score},
     profile::{PluginIdx, Profile},
     run::{
-        Attempt, Findings, SearchRange,
+        Attempt, Findings, PluginBits, SearchRange,
         filter::{Stretch, broken, stretches},
         score::{add_up, check_range, check_scores, next_scores, pre_score},
         score_column::{ScoreColumn, append_rows, at, put},
@@ -251,7 +251,9 @@ impl ClassAnswers {
                 take_raw(reused, column, nodes, attempt);
             }
         }
-        add_up(profile, call, nodes, attempt)
+        add_up(profile, call, nodes, attempt)?;
+        enter_zeros(profile, &self.scratch.unconcerned, attempt);
+        Ok(())
     }
 
     /// Makes sure that the scores of every node are known.
@@ -309,6 +311,18 @@ fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt
             scores.raw.push(*score);
         }
         ScoreColumn::ByRow(column) => append_rows(column, nodes, &mut scores.raw),
+    }
+}
+
+/// Enters the scores of plugins that have nothing to do for the pod, which are 0 for every node. They are entered after
+/// the totals, since these plugins are not asked to normalise either.
+fn enter_zeros(profile: &Profile, unconcerned: &PluginBits, attempt: &mut Attempt) {
+    let n_nodes = attempt.findings.totals.len();
+    for plugin in unconcerned.iter() {
+        let scores = next_scores(attempt, plugin, n_nodes);
+        scores.weight = profile.plugins.weight(plugin);
+        scores.is_common = true;
+        scores.raw.push(0);
     }
 }
 

@@ -312,3 +312,45 @@ impl Score for NotReused {
         Ok(())
     }
 }
+
+/// A plugin that has nothing to do for any pod.
+struct Unconcerned(Manifest);
+
+impl Plugin for Unconcerned {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(&self.0)
+    }
+    crate::points!(Score);
+    crate::hooks!(Reuse);
+}
+
+impl Reuse for Unconcerned {
+    fn reach(&mut self, _call: &Call<'_>) -> Reach {
+        Reach::Nothing
+    }
+}
+
+impl Score for Unconcerned {
+    fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        scores.resize(nodes.len(), 0);
+        Ok(())
+    }
+}
+
+/// kube-scheduler logs a line for each of these scores.
+#[test]
+fn a_decision_has_the_zeros_of_plugins_that_are_not_asked() {
+    let mut bench = Bench::new(3, Some(0));
+    bench.profile.add_everywhere(Box::new(Unconcerned(Manifest::default())), "null");
+    bench.profile.plugins.set_weight(PluginIdx(1), 2);
+    for step in 0..4 {
+        assert!(bench.place(1).is_some(), "step {step}");
+        let mut scores = bench.last.findings.plugin_scores().filter(|scores| scores.plugin == PluginIdx(1));
+        let zeros = scores.next().map(|scores| (scores.weight, scores.weighted().collect::<Vec<_>>()));
+        assert_eq!(zeros, Some((2, vec![0; 3])), "step {step}");
+        assert_eq!(scores.count(), 0, "step {step}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What Kubernetes 1.37 allocates otherwise than 1.36. Each case is allocated as both releases do.
+
+use berth_model::Release;
+
+use super::*;
+
+/// The results in 1.36 and in 1.37.
+fn in_each(inventory: impl Fn() -> TestInventory, devices: &Value) -> [Vec<String>; 2] {
+    Release::ALL.map(|release| {
+        let mut inventory = inventory();
+        inventory.features = Features::of(release);
+        inventory.selectors = Selectors::new(inventory.features);
+        inventory.shown(devices.clone())
+    })
+}
+
+#[test]
+fn distinct_attributes_differ_among_all_devices_of_a_request() {
+    let numa = |node: i64| json!({"attributes": {"example.com/numa": {"int": node}}});
+    let mut devices = requests(&[one("r", json!({"count": 3}))]);
+    devices["constraints"] = json!([{"distinctAttribute": "example.com/numa"}]);
+    let [old, new] = in_each(|| TestInventory::new(&[slice("p", gpus(&[numa(0), numa(1), numa(0)]))]), &devices);
+    assert_eq!(old, ["r: gpu-0", "r: gpu-1", "r: gpu-2"], "the first and the third are alike");
+    assert_eq!(new, ["nothing"]);
+}
+
+#[test]
+fn all_devices_need_capacity() {
+    let shared = json!({"allowMultipleAllocations": true, "capacity": {"memory": {"value": "10Gi"}}});
+    let held = json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-0", "shareID": "s",
+        "consumedCapacity": {"memory": "10Gi"}}]);
+    let all = json!({"allocationMode": "All", "count": 0, "capacity": {"requests": {"memory": "1Gi"}}});
+    let inventory =
+        || TestInventory::new(&[slice("p", gpus(&[shared.clone(), shared.clone()]))]).with_held(held.clone());
+    let [old, new] = in_each(inventory, &requests(&[one("r", all)]));
+    assert_eq!(old, ["r: gpu-1"], "a part of all devices");
+    assert_eq!(new, ["nothing"]);
+}
+
+#[test]
+fn counters_of_a_failed_try_are_given_back() {
+    let counters = json!([{"counterSet": "gpu", "counters": {"memory": {"value": "40Gi"}}}]);
+    let tainted = json!({"consumesCounters": counters, "taints": [{"key": "bad", "effect": "NoSchedule"}]});
+    let mut spec = slice("p", gpus(&[tainted, json!({"consumesCounters": counters})]));
+    spec["sharedCounters"] = json!([{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}]);
+    let [old, new] = in_each(|| TestInventory::new(&[spec.clone()]), &requests(&[one("r", json!({}))]));
+    assert_eq!(old, ["nothing"], "the device with the taint keeps its counters");
+    assert_eq!(new, ["r: gpu-1"]);
+}
+
+#[test]
+fn a_configuration_is_written_once() {
+    let mut devices = requests(&[one("x", json!({})), one("y", json!({}))]);
+    let opaque = json!({"driver": "d", "parameters": 1});
+    devices["config"] = json!([{"requests": ["x", "y"], "opaque": opaque}]);
+    let written = Release::ALL.map(|release| {
+        let mut inventory = TestInventory::new(&[slice("p", gpus(&[json!({}), json!({})]))]);
+        inventory.features = Features::of(release);
+        serde_json::to_value(inventory.first(devices.clone()).allocation.devices.config).unwrap()
+    });
+    let for_both = json!({"source": "FromClaim", "requests": ["x", "y"], "opaque": opaque});
+    let for_all = json!({"source": "FromClaim", "opaque": opaque});
+    assert_eq!(written, [json!([for_both, for_both]), json!([for_all])]);
+}
+
+#[test]
+fn errors_of_selectors_name_the_device() {
+    let selectors = cel("device.attributes['gpu.example.com'].nope == 1");
+    let devices = requests(&[one("r", json!({ "selectors": selectors }))]);
+    let errors = in_each(|| TestInventory::new(&[slice("p", gpus(&[json!({})]))]), &devices);
+    let places = ["", " on device gpu.example.com/p/gpu-0"];
+    for (error, place) in errors.iter().zip(places) {
+        let start = format!("claim default/claim: selector #0{place}: CEL runtime error: no such key: nope");
+        assert!(error[0].starts_with(&start), "{error:?}");
+    }
+}
+
+#[test]
+fn selectors_see_attributes_that_are_lists() {
+    let models = json!({"attributes": {"models": {"strings": ["a", "b"]}}});
+    let selectors = cel("device.attributes['gpu.example.com'].models.includes('b')");
+    let devices = requests(&[one("r", json!({ "selectors": selectors }))]);
+    let [old, new] = in_each(|| TestInventory::new(&[slice("p", gpus(&[models.clone()]))]), &devices);
+    assert!(old[0].contains("no such key: models"), "{old:?}");
+    assert_eq!(new, ["r: gpu-0"]);
+}
