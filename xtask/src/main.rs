@@ -10,6 +10,7 @@ mod languages;
 mod manifests;
 mod release;
 mod reproducible;
+mod sandbox;
 mod sbom;
 mod sdk_bench;
 mod site;

@@ -6,9 +6,11 @@
 //! also uses git, python3 with pip, GNU tar, gzip and sha256sum, and openssl for a signature.
 
 mod check;
+mod container;
 mod deb;
 mod files;
 mod image;
+mod installed;
 mod options;
 
 use std::{
@@ -32,10 +34,14 @@ struct Architecture {
     name: &'static str,
     /// The name in Rust's targets and in `uname`.
     machine: &'static str,
+    /// The name in Homebrew's formulas.
+    family: &'static str,
 }
 
-const ARCHITECTURES: [Architecture; 2] =
-    [Architecture { name: "amd64", machine: "x86_64" }, Architecture { name: "arm64", machine: "aarch64" }];
+const ARCHITECTURES: [Architecture; 2] = [
+    Architecture { name: "amd64", machine: "x86_64", family: "intel" },
+    Architecture { name: "arm64", machine: "aarch64", family: "arm" },
+];
 
 impl Architecture {
     fn target(self) -> String {
@@ -65,6 +71,14 @@ impl Architecture {
         })?;
         Ok(Some(found))
     }
+
+    /// A command that runs a program of this architecture on this machine.
+    fn command(self, program: &Path) -> Result<Command> {
+        let Some(emulator) = self.emulator()? else { return Ok(Command::new(program)) };
+        let mut command = Command::new(emulator);
+        command.arg(program);
+        Ok(command)
+    }
 }
 
 /// A release in progress.
@@ -88,7 +102,9 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let architectures: Vec<Architecture> =
         ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
     // Missing emulators are reported before the compiler has worked for half an hour.
-    let emulators = architectures.iter().map(|it| it.emulator()).collect::<Result<Vec<_>>>()?;
+    for architecture in &architectures {
+        architecture.emulator()?;
+    }
     if let Some(key) = &options.key {
         run("openssl", &["pkey", "-noout", "-in", key]).with_context(|| format!("--key {key}"))?;
     }
@@ -96,8 +112,8 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let release = Release::new(&options)?;
     let tools = Tools::fetch()?;
     let mut programs = Vec::new();
-    for (architecture, emulator) in architectures.iter().zip(emulators) {
-        programs.push((*architecture, release.program(*architecture, emulator.as_deref(), &tools)?));
+    for architecture in &architectures {
+        programs.push((*architecture, release.program(*architecture, &tools)?));
     }
     release.write_archives(&programs)?;
     let image = release.write_image(&programs, options.authorities.as_deref())?;
@@ -162,7 +178,7 @@ impl Release {
     }
 
     /// Builds the program with its components packed.
-    fn program(&self, arch: Architecture, emulator: Option<&Path>, tools: &Tools) -> Result<PathBuf> {
+    fn program(&self, arch: Architecture, tools: &Tools) -> Result<PathBuf> {
         let target = arch.target();
         run("rustup", &["target", "add", &target])?;
         eprintln!("Building berth for {target}: some ten minutes on two cores.");
@@ -176,32 +192,16 @@ impl Release {
         let packed = self.scratch.join(arch.name).join("berth");
         fs::create_dir_all(self.scratch.join(arch.name))?;
         eprintln!("Compiling the built-in components for {}.", arch.name);
-        let mut command = emulator.map_or_else(
-            || Command::new(&built),
-            |emulator| {
-                let mut command = Command::new(emulator);
-                command.arg(&built);
-                command
-            },
-        );
-        let status = command.arg("pack").arg(&packed).status().context("cannot start berth pack")?;
+        let status = arch.command(&built)?.arg("pack").arg(&packed).status().context("cannot start berth pack")?;
         ensure!(status.success(), "berth pack failed for {}", arch.name);
         Ok(packed)
     }
 
     /// Writes the archives of the programs, and of the files that install them.
     fn write_archives(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
-        let own = programs.iter().find(|(arch, _)| arch.machine == env::consts::ARCH);
-        let (_, own) = own.context(
-            "completions and man pages are written by the program for this machine, which --arch leaves out",
-        )?;
         let texts = self.scratch.join("texts");
-        for (shell, file) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
-            let script = output_of(&own.display().to_string(), &["completions", shell])?;
-            write(&texts.join("completions").join(file), format!("{script}\n").as_bytes())?;
-        }
-        let man = texts.join("man");
-        run(&own.display().to_string(), &["reference", "--man", &man.display().to_string()])?;
+        let (first, program) = programs.first().context("no architecture is built")?;
+        write_texts(*first, program, &texts)?;
         self.write_debs(programs, &texts)?;
         for (arch, program) in programs {
             let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
@@ -213,7 +213,7 @@ impl Release {
             for file in ["LICENSE", "README.md"] {
                 fs::copy(file, folder.join(file))?;
             }
-            for texts in [texts.join("completions"), man.clone()] {
+            for texts in [texts.join("completions"), texts.join("man")] {
                 run("cp", &["-r", &texts.display().to_string(), &folder.display().to_string()])?;
             }
             self.archive(&folder, &self.out.join(self.archive_file(*arch)))?;
@@ -253,6 +253,19 @@ impl Release {
         let (parent, to) = (parent.display().to_string(), to.display().to_string());
         run("tar", &[&fixed[..], &[&mtime, "-C", &parent, "-cf", &to, name]].concat())
     }
+}
+
+/// Writes the completions of shells and the man pages, which the program prints itself.
+fn write_texts(arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
+    for (shell, file) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
+        let output = arch.command(program)?.args(["completions", shell]).stderr(Stdio::inherit()).output();
+        let output = output.context("cannot start berth completions")?;
+        ensure!(output.status.success(), "berth completions {shell} failed");
+        write(&texts.join("completions").join(file), &output.stdout)?;
+    }
+    let status = arch.command(program)?.args(["reference", "--man"]).arg(texts.join("man")).status();
+    ensure!(status.context("cannot start berth reference")?.success(), "berth reference failed");
+    Ok(())
 }
 
 /// The flags that keep paths of this machine out of the program.

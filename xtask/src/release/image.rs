@@ -18,6 +18,9 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
+/// The name that the shipped manifests give the image. Its host is a placeholder.
+const NAME: &str = "registry.example/berth";
+
 /// The user that the shipped manifests name.
 const USER: &str = "65532:65532";
 
@@ -41,7 +44,11 @@ impl Release {
         });
         let mut index = blob_of(&layout, INDEX, &index)?;
         let digest = index["digest"].as_str().unwrap_or_default().to_owned();
-        index["annotations"] = json!({"org.opencontainers.image.ref.name": self.version});
+        // containerd imports an image under the second name, so that the manifests find it on a node without a registry.
+        index["annotations"] = json!({
+            "org.opencontainers.image.ref.name": self.version,
+            "io.containerd.image.name": format!("{NAME}:{}", self.version),
+        });
         let layouts_index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [index]});
         write(&layout.join("index.json"), &serde_json::to_vec(&layouts_index)?)?;
         write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
@@ -60,7 +67,7 @@ impl Release {
             symlink("berth", programs.join(link))?;
         }
         fs::copy("LICENSE", documents.join("LICENSE"))?;
-        write(&documents.join("berth.cdx.json"), sbom::text()?.as_bytes())?;
+        write(&documents.join("berth.cdx.json"), sbom::text(&[arch.target()])?.as_bytes())?;
         if let Some(file) = authorities {
             let certificates = fs::read(file).with_context(|| format!("--authorities {}", file.display()))?;
             write(&root.join("etc/ssl/certs/ca-certificates.crt"), &certificates)?;
