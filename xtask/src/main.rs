@@ -59,7 +59,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    all files of a release: static programs for amd64 and arm64, an image, chart and manifests, checksums, a bill of
                    materials, where they come from. --check DIR tries what somebody downloads; --help for the options
   sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
-  reproducible     build a component in two places, and compare the bytes
+  reproducible [--release]
+                   build a component in two places, and compare the bytes; with --release a whole release, with the options of
+                   `release`
   ci               check and deny, then test
   fuzz [TARGET ...] [--seconds N | --minutes N]
                    made-up input for every target, or for those named: N seconds (30) each, or N minutes for all together;
@@ -97,7 +99,7 @@ fn main() -> ExitCode {
         "sbom" => sbom::sbom(),
         "dist" => dist::dist(),
         "release" => release::release(rest),
-        "reproducible" => reproducible::reproducible(),
+        "reproducible" => reproducible::reproducible(rest),
         "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test_run::test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
