@@ -7,6 +7,7 @@ mod files;
 mod module_tree;
 mod packages;
 mod threat_model;
+mod workflows;
 
 use anyhow::{Result, ensure};
 
@@ -24,8 +25,14 @@ pub(crate) fn all() -> Result<()> {
 /// Runs the checks that read only the sources and the manifests.
 pub(crate) fn tidy() -> Result<()> {
     let packages = packages::all()?;
-    let complaints =
-        [directions::check()?, files::check(&packages)?, circles::check(&packages)?, threat_model::check()?].concat();
+    let complaints = [
+        directions::check()?,
+        files::check(&packages)?,
+        circles::check(&packages)?,
+        threat_model::check()?,
+        workflows::check()?,
+    ]
+    .concat();
     ensure!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
     Ok(())
 }

@@ -6,6 +6,7 @@ mod deny;
 mod dist;
 mod fresh;
 mod fuzz;
+mod kind;
 mod languages;
 mod manifests;
 mod release;
@@ -74,6 +75,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    processor time for each pod, by a release build. The tools must be there: `languages` installs them
   manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
                    again; the alerts with promtool. Says so if kubectl, Python or promtool is missing
+  kind --release DIR
+                   a release on a cluster of real kubelets: beside kube-scheduler and in its place, with a plugin, over a crash, an
+                   upgrade and the way back. Needs a container engine, kind and kubectl, and says so if they are missing
   site --out DIR [--version NAME]
                    the guide as a website: DIR gets a folder for this version, and keeps those of others; checks all links. Installs
                    mdBook, some minutes, the first time
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         "languages" => languages::languages(rest),
         "sdk-bench" => sdk_bench::sdk_bench(rest),
         "manifests" => manifests::manifests(),
+        "kind" => kind::kind(rest),
         "site" => site::site(rest),
         "setup" => setup(),
         "help" | "-h" | "--help" => {
