@@ -177,6 +177,18 @@ impl Release {
         Ok(Self { version, commit, epoch, out, scratch })
     }
 
+    /// A release into a folder, without programs. It reads files of the workspace, and a test starts in the crate's
+    /// folder, so this changes the current folder.
+    #[cfg(test)]
+    fn for_test(folder: &Path) -> Self {
+        env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).expect("the workspace");
+        let (out, scratch) = (folder.join("out"), folder.join("scratch"));
+        fs::create_dir_all(&out).expect("a folder");
+        fs::create_dir_all(&scratch).expect("a folder");
+        let (version, epoch) = ("0.1.0".to_owned(), "1700000000".to_owned());
+        Self { version, commit: "abc".to_owned(), epoch, out, scratch }
+    }
+
     /// Builds the program with its components packed.
     fn program(&self, arch: Architecture, tools: &Tools) -> Result<PathBuf> {
         let target = arch.target();
@@ -191,7 +203,8 @@ impl Release {
         let built = target_dir().join(&target).join("release/berth");
         let packed = self.scratch.join(arch.name).join("berth");
         fs::create_dir_all(self.scratch.join(arch.name))?;
-        eprintln!("Compiling the built-in components for {}.", arch.name);
+        let slowly = if arch.emulator()?.is_some() { ", under an emulator: some ten minutes" } else { "" };
+        eprintln!("Compiling the built-in components for {}{slowly}.", arch.name);
         let status = arch.command(&built)?.arg("pack").arg(&packed).status().context("cannot start berth pack")?;
         ensure!(status.success(), "berth pack failed for {}", arch.name);
         Ok(packed)

@@ -135,7 +135,12 @@ impl Release {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::{
+        path::Path,
+        process::{Command, Stdio},
+    };
+
+    use serde_json::Value;
 
     use super::*;
     use crate::release::ARCHITECTURES;
@@ -143,13 +148,7 @@ mod tests {
     #[test]
     fn packagers_get_the_digest_of_each_archive() {
         let dir = tempfile::tempdir().expect("a folder");
-        let release = Release {
-            version: "0.1.0".to_owned(),
-            commit: String::new(),
-            epoch: "1700000000".to_owned(),
-            out: dir.path().to_owned(),
-            scratch: dir.path().to_owned(),
-        };
+        let release = Release::for_test(dir.path());
         let programs = ARCHITECTURES.map(|arch| (arch, Path::new("berth").to_owned()));
         for (arch, _) in &programs {
             write(&release.out.join(release.archive_file(*arch)), arch.name.as_bytes()).expect("a file");
@@ -164,5 +163,36 @@ mod tests {
             assert!(krew.contains(&format!("    uri: {url}\n    sha256: {digest}\n")), "{krew}");
         }
         assert!(formula.starts_with("class Berth < Formula\n") && formula.ends_with("end\n"), "{formula}");
+    }
+
+    #[test]
+    fn provenance_checksums_and_signature_are_about_each_file() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let release = Release::for_test(dir.path());
+        write(&release.out.join("berth.tgz"), b"a chart").expect("a file");
+        let has_openssl = Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_ok();
+        let (key, public) = (has_openssl.then(|| path("key.pem")), path("key.pub"));
+        if let Some(key) = &key {
+            let algorithm = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
+            run("openssl", &[&["genpkey", "-out", key.as_str()][..], &algorithm[..]].concat()).expect("a key");
+            run("openssl", &["pkey", "-in", key.as_str(), "-pubout", "-out", &public]).expect("a public key");
+        }
+        release.write_provenance(&[], key.as_deref()).expect("provenance");
+        let read = |name: &str| fs::read_to_string(release.out.join(name)).expect(name);
+        let provenance: Value = serde_json::from_str(&read("berth-0.1.0.intoto.json")).expect("JSON");
+        let digest = sha256(&release.out.join("berth.tgz")).expect("a digest");
+        assert_eq!(provenance["subject"], json!([{"name": "berth.tgz", "digest": {"sha256": digest}}]));
+        let source = &provenance["predicate"]["buildDefinition"]["resolvedDependencies"][0];
+        assert_eq!(source["digest"]["gitCommit"], "abc");
+        let sums = read(SUMS);
+        let names: Vec<&str> = sums.lines().filter_map(|line| Some(line.split_once("  ")?.1)).collect();
+        assert_eq!(names, ["berth.tgz", "berth-0.1.0.intoto.json"]);
+        if has_openssl {
+            let (file, signature) = (release.out.join(SUMS), release.out.join("SHA256SUMS.sig"));
+            let [file, signature] = [file, signature].map(|path| path.display().to_string());
+            let verify = ["dgst", "-sha256", "-verify", &public, "-signature", &signature, &file];
+            run("openssl", &verify).expect("the signature fits");
+        }
     }
 }

@@ -132,3 +132,37 @@ fn blob(layout: &Path, media_type: &str, bytes: &[u8]) -> Result<Value> {
     fs::rename(&new, folder.join(&digest))?;
     Ok(json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len()}))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::{ARCHITECTURES, container::Image};
+
+    #[test]
+    fn the_layout_unpacks_to_what_was_packed_and_has_the_same_bytes_each_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let program = dir.path().join("program");
+        write(&program, b"program").expect("a file");
+        let image = |name: &str| {
+            let release = Release::for_test(&dir.path().join(name));
+            let programs = ARCHITECTURES.map(|arch| (arch, program.clone()));
+            let digest = release.write_image(&programs, None).expect("an image");
+            let file = fs::read(release.out.join(release.image_file())).expect("a file");
+            (release.scratch.join("image"), digest, file)
+        };
+        let (layout, digest, file) = image("first");
+        let (_, other_digest, other_file) = image("second");
+        assert_eq!(digest, other_digest);
+        assert!(file == other_file, "the files differ");
+        for arch in ARCHITECTURES {
+            let root = dir.path().join(arch.name);
+            let unpacked = Image::unpack(&layout, arch, root.clone()).expect("an image").expect("an architecture");
+            assert_eq!(unpacked.user, USER);
+            assert_eq!(fs::read(unpacked.program()).expect("the program"), b"program");
+            let link = fs::read_link(root.join("usr/local/bin/kube-scheduler")).expect("a link");
+            assert_eq!(link, Path::new("berth"));
+            let bill = fs::read_to_string(root.join("usr/share/doc/berth/berth.cdx.json")).expect("a bill");
+            assert!(bill.contains("CycloneDX"), "{bill}");
+        }
+    }
+}
