@@ -27,6 +27,10 @@ use crate::{output_of, release::options::Options, run, run_with, setup, target_d
 /// The maximum size of a packed image.
 const MAX_IMAGE_BYTES: u64 = 70_000_000;
 
+/// Flags for C code that keep the time of the build out of the program. mimalloc has a text with `__DATE__` and
+/// `__TIME__`.
+const C_FLAGS: &str = "-Wno-builtin-macro-redefined -D__DATE__=\"redacted\" -D__TIME__=\"redacted\"";
+
 /// A processor architecture that programs are released for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Architecture {
@@ -197,8 +201,11 @@ impl Release {
         let flags = flags()?;
         let build =
             ["rustc", "--release", "--locked", "--package", "berth-host", "--bin", "berth", "--target", &target];
-        let environment =
-            [("CARGO_ZIGBUILD_ZIG_PATH", tools.zig.as_str()), ("CARGO_ENCODED_RUSTFLAGS", flags.as_str())];
+        let environment = [
+            ("CARGO_ZIGBUILD_ZIG_PATH", tools.zig.as_str()),
+            ("CARGO_ENCODED_RUSTFLAGS", flags.as_str()),
+            ("CFLAGS", C_FLAGS),
+        ];
         run_with(&tools.zigbuild, &[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
         let built = target_dir().join(&target).join("release/berth");
         let packed = self.scratch.join(arch.name).join("berth");
