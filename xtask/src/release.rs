@@ -162,7 +162,9 @@ impl Release {
             packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
         let version = host["version"].as_str().context("the host has no version")?.to_owned();
         let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
-        if !output_of("git", &["status", "--porcelain"])?.is_empty() {
+        // The program contains the folder of SDKs as it is, so files that git ignores count there.
+        let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--", "sdks"];
+        if !output_of("git", &["status", "--porcelain"])?.is_empty() || !output_of("git", &ignored)?.is_empty() {
             eprintln!("warning: the working tree differs from the commit: do not publish this release");
             commit.push_str("-dirty");
         }
