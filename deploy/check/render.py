@@ -1,10 +1,12 @@
 """Renders the chart with each file of values in chart/ci, and checks all rendered objects, those of the overlays too.
 
-usage: render.py OUT, where OUT holds NAME.yaml for each overlay. Writes OUT/chart-NAME.yaml for each file of values, and
-OUT/chart-default.yaml. Every object is checked against the schema of its Kubernetes kind, strictly. Ends with 1 and a line for each
-mistake.
+usage: render.py OUT          OUT holds NAME.yaml for each overlay. Writes OUT/chart-NAME.yaml for each file of values, and
+                              OUT/chart-default.yaml. Every object is checked against the schema of its Kubernetes kind,
+                              strictly. Ends with 1 and a line for each mistake
+       render.py CHART FILE   renders a chart, a folder or an archive, with its own values to FILE
 """
 
+import json
 import pathlib
 import sys
 
@@ -69,7 +71,42 @@ def compare(left, right):
             mistakes.append(f"{key}: the chart's default says\n{left.get(key)}\nand the base\n{right.get(key)}")
 
 
+def paths(values, schema, at=""):
+    """The places of all values that have a name of their own in the schema."""
+    found = set()
+    for key, below in schema.get("properties", {}).items():
+        place = f"{at}{key}"
+        found.add(place)
+        inner = values.get(key) if isinstance(values, dict) else None
+        found |= paths(inner, below, f"{place}.")
+    return found
+
+
+def compare_values_and_schema():
+    """values.yaml shows each value that the schema allows, and no other."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    # Helm itself adds `global`.
+    named = paths(values, schema) - {"global"}
+
+    def has(place):
+        at = values
+        for key in place.split("."):
+            if not isinstance(at, dict) or key not in at:
+                return False
+            at = at[key]
+        return True
+
+    for place in sorted(named):
+        if not has(place):
+            mistakes.append(f"values.yaml does not show {place}, which the schema allows")
+    for key in values:
+        if key not in named:
+            mistakes.append(f"the schema does not know {key} of values.yaml")
+
+
 def main(out):
+    compare_values_and_schema()
     with helm.Chart.load(str(CHART)) as chart:
         files = {"default": {}}
         for path in sorted((CHART / "ci").glob("*-values.yaml")):
@@ -96,4 +133,8 @@ def main(out):
     sys.exit(1 if mistakes else 0)
 
 
-main(pathlib.Path(sys.argv[1]))
+if len(sys.argv) == 3:
+    with helm.Chart.load(sys.argv[1]) as packed:
+        pathlib.Path(sys.argv[2]).write_text(render(packed, {}))
+else:
+    main(pathlib.Path(sys.argv[1]))

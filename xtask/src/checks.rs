@@ -8,6 +8,7 @@ mod files;
 mod module_tree;
 mod packages;
 mod threat_model;
+mod workflows;
 
 use anyhow::{Result, ensure};
 
@@ -31,6 +32,7 @@ pub(crate) fn tidy() -> Result<()> {
         files::check(&packages)?,
         circles::check(&packages)?,
         threat_model::check()?,
+        workflows::check()?,
     ]
     .concat();
     ensure!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));

@@ -6,10 +6,12 @@ mod deny;
 mod dist;
 mod fresh;
 mod fuzz;
+mod kind;
 mod languages;
 mod manifests;
 mod release;
 mod reproducible;
+mod sandbox;
 mod sbom;
 mod sdk_bench;
 mod site;
@@ -58,7 +60,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    all files of a release: static programs for amd64 and arm64, an image, chart and manifests, checksums, a bill of
                    materials, where they come from. --check DIR tries what somebody downloads; --help for the options
   sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
-  reproducible     build a component in two places, and compare the bytes
+  reproducible [--release]
+                   build a component in two places, and compare the bytes; with --release a whole release, with the options of
+                   `release`
   ci               check and deny, then test
   fuzz [TARGET ...] [--seconds N | --minutes N]
                    made-up input for every target, or for those named: N seconds (30) each, or N minutes for all together;
@@ -71,6 +75,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    processor time for each pod, by a release build. The tools must be there: `languages` installs them
   manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
                    again; the alerts with promtool. Says so if kubectl, Python or promtool is missing
+  kind --release DIR
+                   a release on a cluster of real kubelets: beside kube-scheduler and in its place, with a plugin, over a crash, an
+                   upgrade and the way back. Needs a container engine, kind and kubectl, and says so if they are missing
   site --out DIR [--version NAME]
                    the guide as a website: DIR gets a folder for this version, and keeps those of others; checks all links. Installs
                    mdBook, some minutes, the first time
@@ -96,12 +103,13 @@ fn main() -> ExitCode {
         "sbom" => sbom::sbom(),
         "dist" => dist::dist(),
         "release" => release::release(rest),
-        "reproducible" => reproducible::reproducible(),
+        "reproducible" => reproducible::reproducible(rest),
         "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test_run::test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
         "sdk-bench" => sdk_bench::sdk_bench(rest),
         "manifests" => manifests::manifests(),
+        "kind" => kind::kind(rest),
         "site" => site::site(rest),
         "setup" => setup(),
         "help" | "-h" | "--help" => {

@@ -1,32 +1,24 @@
 //! `cargo xtask manifests`: renders, checks and applies the manifests that install Berth on a cluster.
 //!
 //! kubectl renders the overlays of `deploy/kustomize`. Helm's own library from PyPI renders the chart of
-//! `deploy/chart`, for each file of values in `chart/ci`. Every object is checked against the schema of its kind. Each
-//! rendering is then applied to a sandbox and deleted again, and the sandbox must hold the same objects as before.
+//! `deploy/chart`, for each file of values in `chart/ci`. Every object, and kubeadm's static pod, is checked against the
+//! schema of its kind. Each rendering is then applied to a sandbox and deleted again, and the sandbox must hold the same
+//! objects as before. `cargo xtask release --check` also runs the Deployments, with the image of a release.
 //! promtool tests the alerts of `deploy/monitoring`. A check is not run if its tool is not installed, and the output
 //! says so.
 
 use std::{
     fs::{self, File},
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-use crate::{cargo, setup, target_dir};
-
-/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store it here.
-const SERVICE_MONITOR: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
-"metadata":{"name":"servicemonitors.monitoring.coreos.com"},"spec":{"group":"monitoring.coreos.com","scope":"Namespaced",
-"names":{"plural":"servicemonitors","singular":"servicemonitor","kind":"ServiceMonitor","listKind":"ServiceMonitorList"},
-"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
-"x-kubernetes-preserve-unknown-fields":true}}}]}}"#;
+use crate::{cargo, sandbox::Sandbox, setup, target_dir};
 
 pub(crate) fn manifests() -> Result<()> {
-    let missing = ["kubectl", "python3"].into_iter().find(|program| !is_there(program));
-    if let Some(program) = missing {
+    if let Some(program) = missing() {
         eprintln!("the manifests were NOT RUN: {program} is not on the PATH");
         return Ok(());
     }
@@ -41,10 +33,15 @@ pub(crate) fn manifests() -> Result<()> {
     succeeds(Command::new(python).arg("deploy/check/render.py").arg(&out), "deploy/check/render.py")?;
     monitoring()?;
     cargo(&["build", "--locked", "--bin", "berth"])?;
-    let sandbox = Sandbox::start(&out)?;
-    let n_applied = sandbox.apply_all(&out)?;
+    let sandbox = Sandbox::start(&target_dir().join("debug/berth"), &out, 0)?;
+    let n_applied = apply_all(&sandbox, &out)?;
     eprintln!("{n_applied} renderings are valid; a sandbox took each, and kept nothing of it");
     Ok(())
+}
+
+/// A program that rendering needs and that is not on the PATH.
+pub(crate) fn missing() -> Option<&'static str> {
+    ["kubectl", "python3"].into_iter().find(|program| !is_there(program))
 }
 
 fn is_there(program: &str) -> bool {
@@ -57,7 +54,7 @@ fn succeeds(command: &mut Command, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Renders the base and all overlays into files named after them.
+/// Renders the base and all overlays into files named after them. The static pod is a file beside them.
 fn kustomize(out: &Path) -> Result<()> {
     let mut folders = vec![PathBuf::from("deploy/kustomize/base")];
     for entry in fs::read_dir("deploy/kustomize/overlays").context("deploy/kustomize/overlays")? {
@@ -65,10 +62,22 @@ fn kustomize(out: &Path) -> Result<()> {
     }
     for folder in folders {
         let name = folder.file_name().context("a folder")?.to_string_lossy().into_owned();
-        let file = File::create(out.join(format!("{name}.yaml")))?;
-        succeeds(Command::new("kubectl").arg("kustomize").arg(&folder).stdout(file), &folder.display().to_string())?;
+        render_overlay(&folder, &out.join(format!("{name}.yaml")))?;
     }
+    fs::copy("deploy/static-pod/kube-scheduler.yaml", out.join("static-pod.yaml")).context("deploy/static-pod")?;
     Ok(())
+}
+
+/// Writes the objects of the base or of an overlay to a file.
+pub(crate) fn render_overlay(folder: &Path, to: &Path) -> Result<()> {
+    let file = File::create(to).with_context(|| to.display().to_string())?;
+    succeeds(Command::new("kubectl").arg("kustomize").arg(folder).stdout(file), &folder.display().to_string())
+}
+
+/// Writes the objects of the chart, without values of its own, to a file. The chart is a folder or an archive.
+pub(crate) fn render_chart(chart: &Path, to: &Path) -> Result<()> {
+    let python = virtual_environment()?;
+    succeeds(Command::new(python).arg("deploy/check/render.py").args([chart, to]), "deploy/check/render.py")
 }
 
 /// Returns the Python of a virtual environment with the pinned packages. The environment is made once, and again when
@@ -82,7 +91,8 @@ fn virtual_environment() -> Result<PathBuf> {
         return Ok(python);
     }
     succeeds(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder), "python3 -m venv")?;
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS];
+    let install =
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", REQUIREMENTS];
     succeeds(Command::new(&python).args(install), "pip install")?;
     fs::write(&installed, wanted)?;
     Ok(python)
@@ -101,77 +111,13 @@ fn monitoring() -> Result<()> {
     )
 }
 
-/// A sandbox that stores the objects, without nodes or a scheduler.
-struct Sandbox {
-    process: Child,
-    kubeconfig: PathBuf,
-}
-
-impl Sandbox {
-    fn start(out: &Path) -> Result<Self> {
-        let kubeconfig = out.join("kubeconfig");
-        let mut process = Command::new(target_dir().join("debug/berth"))
-            .args(["sandbox", "--nodes", "0", "--no-scheduler", "--kubeconfig"])
-            .arg(&kubeconfig)
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start berth sandbox")?;
-        let output = process.stdout.take().context("berth sandbox has no output")?;
-        let sandbox = Self { process, kubeconfig };
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).context("cannot read the output of berth sandbox")?;
-        ensure!(line.starts_with("serving "), "berth sandbox said: {line}");
-        sandbox.kubectl_reads(&["create", "-f", "-"], SERVICE_MONITOR)?;
-        Ok(sandbox)
+/// Applies and deletes each rendering. Returns the number of renderings.
+fn apply_all(sandbox: &Sandbox, out: &Path) -> Result<usize> {
+    let mut files: Vec<PathBuf> = fs::read_dir(out)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    for file in &files {
+        sandbox.with_objects(file, || Ok(()))?;
     }
-
-    /// Applies and deletes each file. Returns the number of files.
-    fn apply_all(&self, out: &Path) -> Result<usize> {
-        let mut files: Vec<PathBuf> = fs::read_dir(out)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
-        files.sort();
-        for file in &files {
-            let before = self.names()?;
-            self.kubectl(&["apply", "--validate=false", "-f", &file.display().to_string()])?;
-            self.kubectl(&["delete", "-f", &file.display().to_string()])?;
-            let after = self.names()?;
-            ensure!(
-                before == after,
-                "{} leaves something behind:\n{before}\nwas there before, and then\n{after}",
-                file.display()
-            );
-        }
-        Ok(files.len())
-    }
-
-    /// The names of all objects of the kinds in a rendering, and of pods and replica sets.
-    fn names(&self) -> Result<String> {
-        const KINDS: &str = "configmaps,serviceaccounts,services,deployments,replicasets,pods,poddisruptionbudgets,networkpolicies,\
-                             roles,rolebindings,clusterroles,clusterrolebindings,servicemonitors";
-        self.kubectl(&["get", KINDS, "--all-namespaces", "-o", "name"])
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        self.kubectl_reads(arguments, "")
-    }
-
-    fn kubectl_reads(&self, arguments: &[&str], input: &str) -> Result<String> {
-        let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        std::io::Write::write_all(&mut child.stdin.take().context("the program has no input")?, input.as_bytes())?;
-        let ended = child.wait_with_output()?;
-        if !ended.status.success() {
-            bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr).trim());
-        }
-        Ok(String::from_utf8(ended.stdout)?)
-    }
-}
-
-impl Drop for Sandbox {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    Ok(files.len())
 }

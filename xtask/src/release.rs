@@ -6,9 +6,11 @@
 //! also uses git, python3 with pip, GNU tar, gzip and sha256sum, and openssl for a signature.
 
 mod check;
+mod container;
 mod deb;
 mod files;
 mod image;
+mod installed;
 mod options;
 
 use std::{
@@ -25,6 +27,10 @@ use crate::{output_of, release::options::Options, run, run_with, setup, target_d
 /// The maximum size of a packed image.
 const MAX_IMAGE_BYTES: u64 = 70_000_000;
 
+/// Flags for C code that keep the time of the build out of the program. mimalloc has a text with `__DATE__` and
+/// `__TIME__`.
+const C_FLAGS: &str = "-Wno-builtin-macro-redefined -D__DATE__=\"redacted\" -D__TIME__=\"redacted\"";
+
 /// A processor architecture that programs are released for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Architecture {
@@ -32,10 +38,14 @@ struct Architecture {
     name: &'static str,
     /// The name in Rust's targets and in `uname`.
     machine: &'static str,
+    /// The name in Homebrew's formulas.
+    family: &'static str,
 }
 
-const ARCHITECTURES: [Architecture; 2] =
-    [Architecture { name: "amd64", machine: "x86_64" }, Architecture { name: "arm64", machine: "aarch64" }];
+const ARCHITECTURES: [Architecture; 2] = [
+    Architecture { name: "amd64", machine: "x86_64", family: "intel" },
+    Architecture { name: "arm64", machine: "aarch64", family: "arm" },
+];
 
 impl Architecture {
     fn target(self) -> String {
@@ -65,6 +75,14 @@ impl Architecture {
         })?;
         Ok(Some(found))
     }
+
+    /// A command that runs a program of this architecture on this machine.
+    fn command(self, program: &Path) -> Result<Command> {
+        let Some(emulator) = self.emulator()? else { return Ok(Command::new(program)) };
+        let mut command = Command::new(emulator);
+        command.arg(program);
+        Ok(command)
+    }
 }
 
 /// A release in progress.
@@ -88,7 +106,9 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let architectures: Vec<Architecture> =
         ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
     // Missing emulators are reported before the compiler has worked for half an hour.
-    let emulators = architectures.iter().map(|it| it.emulator()).collect::<Result<Vec<_>>>()?;
+    for architecture in &architectures {
+        architecture.emulator()?;
+    }
     if let Some(key) = &options.key {
         run("openssl", &["pkey", "-noout", "-in", key]).with_context(|| format!("--key {key}"))?;
     }
@@ -96,8 +116,8 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let release = Release::new(&options)?;
     let tools = Tools::fetch()?;
     let mut programs = Vec::new();
-    for (architecture, emulator) in architectures.iter().zip(emulators) {
-        programs.push((*architecture, release.program(*architecture, emulator.as_deref(), &tools)?));
+    for architecture in &architectures {
+        programs.push((*architecture, release.program(*architecture, &tools)?));
     }
     release.write_archives(&programs)?;
     let image = release.write_image(&programs, options.authorities.as_deref())?;
@@ -142,7 +162,9 @@ impl Release {
             packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
         let version = host["version"].as_str().context("the host has no version")?.to_owned();
         let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
-        if !output_of("git", &["status", "--porcelain"])?.is_empty() {
+        // The program contains the folder of SDKs as it is, so files that git ignores count there.
+        let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--", "sdks"];
+        if !output_of("git", &["status", "--porcelain"])?.is_empty() || !output_of("git", &ignored)?.is_empty() {
             eprintln!("warning: the working tree differs from the commit: do not publish this release");
             commit.push_str("-dirty");
         }
@@ -161,47 +183,47 @@ impl Release {
         Ok(Self { version, commit, epoch, out, scratch })
     }
 
+    /// A release into a folder, without programs. It reads files of the workspace, and a test starts in the crate's
+    /// folder, so this changes the current folder.
+    #[cfg(test)]
+    fn for_test(folder: &Path) -> Self {
+        env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).expect("the workspace");
+        let (out, scratch) = (folder.join("out"), folder.join("scratch"));
+        fs::create_dir_all(&out).expect("a folder");
+        fs::create_dir_all(&scratch).expect("a folder");
+        let (version, epoch) = ("0.1.0".to_owned(), "1700000000".to_owned());
+        Self { version, commit: "abc".to_owned(), epoch, out, scratch }
+    }
+
     /// Builds the program with its components packed.
-    fn program(&self, arch: Architecture, emulator: Option<&Path>, tools: &Tools) -> Result<PathBuf> {
+    fn program(&self, arch: Architecture, tools: &Tools) -> Result<PathBuf> {
         let target = arch.target();
         run("rustup", &["target", "add", &target])?;
         eprintln!("Building berth for {target}: some ten minutes on two cores.");
         let flags = flags()?;
         let build =
             ["rustc", "--release", "--locked", "--package", "berth-host", "--bin", "berth", "--target", &target];
-        let environment =
-            [("CARGO_ZIGBUILD_ZIG_PATH", tools.zig.as_str()), ("CARGO_ENCODED_RUSTFLAGS", flags.as_str())];
+        let environment = [
+            ("CARGO_ZIGBUILD_ZIG_PATH", tools.zig.as_str()),
+            ("CARGO_ENCODED_RUSTFLAGS", flags.as_str()),
+            ("CFLAGS", C_FLAGS),
+        ];
         run_with(&tools.zigbuild, &[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
         let built = target_dir().join(&target).join("release/berth");
         let packed = self.scratch.join(arch.name).join("berth");
         fs::create_dir_all(self.scratch.join(arch.name))?;
-        eprintln!("Compiling the built-in components for {}.", arch.name);
-        let mut command = emulator.map_or_else(
-            || Command::new(&built),
-            |emulator| {
-                let mut command = Command::new(emulator);
-                command.arg(&built);
-                command
-            },
-        );
-        let status = command.arg("pack").arg(&packed).status().context("cannot start berth pack")?;
+        let slowly = if arch.emulator()?.is_some() { ", under an emulator: some ten minutes" } else { "" };
+        eprintln!("Compiling the built-in components for {}{slowly}.", arch.name);
+        let status = arch.command(&built)?.arg("pack").arg(&packed).status().context("cannot start berth pack")?;
         ensure!(status.success(), "berth pack failed for {}", arch.name);
         Ok(packed)
     }
 
     /// Writes the archives of the programs, and of the files that install them.
     fn write_archives(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
-        let own = programs.iter().find(|(arch, _)| arch.machine == env::consts::ARCH);
-        let (_, own) = own.context(
-            "completions and man pages are written by the program for this machine, which --arch leaves out",
-        )?;
         let texts = self.scratch.join("texts");
-        for (shell, file) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
-            let script = output_of(&own.display().to_string(), &["completions", shell])?;
-            write(&texts.join("completions").join(file), format!("{script}\n").as_bytes())?;
-        }
-        let man = texts.join("man");
-        run(&own.display().to_string(), &["reference", "--man", &man.display().to_string()])?;
+        let (first, program) = programs.first().context("no architecture is built")?;
+        write_texts(*first, program, &texts)?;
         self.write_debs(programs, &texts)?;
         for (arch, program) in programs {
             let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
@@ -213,7 +235,7 @@ impl Release {
             for file in ["LICENSE", "README.md"] {
                 fs::copy(file, folder.join(file))?;
             }
-            for texts in [texts.join("completions"), man.clone()] {
+            for texts in [texts.join("completions"), texts.join("man")] {
                 run("cp", &["-r", &texts.display().to_string(), &folder.display().to_string()])?;
             }
             self.archive(&folder, &self.out.join(self.archive_file(*arch)))?;
@@ -253,6 +275,19 @@ impl Release {
         let (parent, to) = (parent.display().to_string(), to.display().to_string());
         run("tar", &[&fixed[..], &[&mtime, "-C", &parent, "-cf", &to, name]].concat())
     }
+}
+
+/// Writes the completions of shells and the man pages, which the program prints itself.
+fn write_texts(arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
+    for (shell, file) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
+        let output = arch.command(program)?.args(["completions", shell]).stderr(Stdio::inherit()).output();
+        let output = output.context("cannot start berth completions")?;
+        ensure!(output.status.success(), "berth completions {shell} failed");
+        write(&texts.join("completions").join(file), &output.stdout)?;
+    }
+    let status = arch.command(program)?.args(["reference", "--man"]).arg(texts.join("man")).status();
+    ensure!(status.context("cannot start berth reference")?.success(), "berth reference failed");
+    Ok(())
 }
 
 /// The flags that keep paths of this machine out of the program.

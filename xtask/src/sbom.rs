@@ -1,8 +1,8 @@
 //! `cargo xtask sbom`: the crates of `berth` and of its components, as a CycloneDX bill of materials
 //! (<https://cyclonedx.org/docs/1.6/json/>).
 //!
-//! Cargo provides all the information: the host's crates as resolved for this machine, the plugins' crates as resolved
-//! for wasm, and the checksums in `Cargo.lock`. The same sources give the same bytes.
+//! Cargo provides all the information: the host's crates as resolved for the targets that it is built for, the plugins'
+//! crates as resolved for wasm, and the checksums in `Cargo.lock`. The same sources give the same bytes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,21 +41,24 @@ pub(crate) fn sbom() -> Result<()> {
     let folder = target_dir().join("sbom");
     let file = folder.join("berth.cdx.json");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    fs::write(&file, text()?).with_context(|| file.display().to_string())?;
+    fs::write(&file, text(&[host_triple()?])?).with_context(|| file.display().to_string())?;
     eprintln!("{}", file.display());
     Ok(())
 }
 
-/// The text of the bill for the workspace.
-pub(crate) fn text() -> Result<String> {
-    Ok(format!("{:#}\n", document(Path::new("."))?))
+/// The text of the bill for the workspace, whose host is built for these targets.
+pub(crate) fn text(targets: &[String]) -> Result<String> {
+    Ok(format!("{:#}\n", document(Path::new("."), targets)?))
 }
 
 /// The bill of the workspace at `root`.
-fn document(root: &Path) -> Result<Value> {
+fn document(root: &Path, targets: &[String]) -> Result<Value> {
     let mut bill = Bill::default();
-    let host = bill.add(&metadata(root, &host_triple()?)?, |package| package["name"] == HOST)?;
-    let host = host.into_iter().next().context("the workspace has no host")?;
+    let mut host = None;
+    for target in targets {
+        host = bill.add(&metadata(root, target)?, |package| package["name"] == HOST)?.into_iter().next();
+    }
+    let host = host.context("the workspace has no host")?;
     let plugins = bill.add(&metadata(root, WASM)?, is_embedded)?;
     bill.edges.entry(host.clone()).or_default().extend(plugins);
     let checksums = checksums(&fs::read_to_string(root.join("Cargo.lock")).context("Cargo.lock")?);
@@ -111,11 +114,15 @@ impl Bill {
             list(&metadata["resolve"]["nodes"]).into_iter().map(|it| (id(&it), it)).collect();
         let roots: Vec<String> = packages.values().filter(|package| is_root(package)).map(id).collect();
         let mut open: Vec<(String, Scope)> = roots.iter().map(|root| (root.clone(), Scope::Code)).collect();
+        // Another target may have had the same crate with other dependencies, so only this target's crates count.
+        let mut seen: BTreeMap<String, Scope> = BTreeMap::new();
         while let Some((found, scope)) = open.pop() {
-            if self.scopes.get(&found).is_some_and(|known| *known >= scope) {
+            if seen.get(&found).is_some_and(|known| *known >= scope) {
                 continue;
             }
-            self.scopes.insert(found.clone(), scope);
+            seen.insert(found.clone(), scope);
+            let known = self.scopes.entry(found.clone()).or_insert(scope);
+            *known = scope.max(*known);
             self.packages.insert(found.clone(), packages.get(&found).with_context(|| found.clone())?.clone());
             for dependency in list(&nodes.get(&found).with_context(|| found.clone())?["deps"]) {
                 let kinds = list(&dependency["dep_kinds"]);
@@ -197,7 +204,8 @@ mod tests {
     #[test]
     fn the_bill_has_the_host_its_crates_and_the_components() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let bill = document(root).unwrap();
+        let targets = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"].map(str::to_owned);
+        let bill = document(root, &targets).unwrap();
         assert_eq!(bill["metadata"]["component"]["name"], "berth");
         let components = bill["components"].as_array().unwrap();
         let find = |name: &str| components.iter().find(|component| component["name"] == name);
@@ -220,7 +228,11 @@ mod tests {
         let of_host = bill["dependencies"].as_array().unwrap().iter().find(|it| it["ref"] == *host).unwrap();
         let n_plugins = of_host["dependsOn"].as_array().unwrap().iter().filter(|it| find_plugin(it)).count();
         assert_eq!(n_plugins, 2, "{of_host}");
-        assert_eq!(document(root).unwrap(), bill, "the same sources, the same bill");
+        assert_eq!(document(root, &targets).unwrap(), bill, "the same sources, the same bill");
+        let of_one = document(root, &targets[..1]).unwrap();
+        let mut of_one = of_one["components"].as_array().unwrap().iter().filter_map(|it| it["bom-ref"].as_str());
+        let has_all = of_one.all(|name| references.contains(name));
+        assert!(has_all, "the bill of two targets has the crates of each");
     }
 
     fn find_plugin(reference: &Value) -> bool {

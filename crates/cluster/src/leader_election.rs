@@ -46,6 +46,9 @@ mod candidate;
 #[cfg(test)]
 mod tests;
 
+/// The reason of the events about the Lease, which is that of client-go.
+const EVENT_REASON: &str = "LeaderElection";
+
 /// The time for which releasing the Lease, and writing the event about it, may delay the end of the process.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -498,7 +501,7 @@ impl Election {
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],
             },
-            "reason": "LeaderElection",
+            "reason": EVENT_REASON,
             "message": format!("{identity} {what}"),
             "source": {"component": component},
             "firstTimestamp": clock::seconds(now),

@@ -9,7 +9,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use berth_model::api;
+use berth_model::{ConditionReason, api};
 use http::{Method, Request, Uri, header};
 use kube::Client;
 use serde::Serialize;
@@ -230,10 +230,11 @@ impl Writer {
 
     async fn mark_and_delete(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         let Some(victim) = self.find_victim(pod).await? else { return Ok(Evicted::AlreadyGone) };
+        let preemption = ConditionReason::PreemptionByScheduler;
         let condition = PodCondition {
-            type_: "DisruptionTarget".to_owned(),
-            status: "True".to_owned(),
-            reason: "PreemptionByScheduler".to_owned(),
+            type_: preemption.condition_type().to_owned(),
+            status: preemption.condition_status().to_owned(),
+            reason: preemption.as_str().to_owned(),
             message: message.to_owned(),
             observed_generation: victim.metadata.generation,
         };

@@ -355,4 +355,6 @@ fn check_together(profiles: &[Profile], problems: &Problems) {
 }
 
 #[cfg(test)]
+mod guide;
+#[cfg(test)]
 mod tests;

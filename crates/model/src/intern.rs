@@ -9,7 +9,7 @@ use thin_vec::ThinVec;
 
 pub use self::affinity::{label_selector, spread_constraint};
 use crate::{
-    Feature, Features, PodUid, api,
+    ConditionReason, Feature, Features, PodUid, api,
     node::Node,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Pod, Requirement, Resources, Taint, TaintEffect, Toleration,
@@ -88,7 +88,10 @@ pub fn milliseconds(time: &str) -> Option<i64> {
 }
 
 fn is_preemption(condition: &api::Condition) -> bool {
-    condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason == "PreemptionByScheduler"
+    let preemption = ConditionReason::PreemptionByScheduler;
+    condition.type_ == preemption.condition_type()
+        && condition.status == preemption.condition_status()
+        && condition.reason == preemption.as_str()
 }
 
 /// The interned form of the node's own object.

@@ -6,6 +6,7 @@ pub mod api;
 pub mod backoff;
 mod changed_keys;
 pub mod cluster_table;
+pub mod condition_reason;
 pub mod delta;
 pub mod digest;
 pub mod duration;
@@ -36,6 +37,7 @@ pub mod toleration;
 
 pub use changed_keys::ChangedKeys;
 pub use cluster_table::ClusterTable;
+pub use condition_reason::ConditionReason;
 pub use delta::{
     Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns, Usage,
 };

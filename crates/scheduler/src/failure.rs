@@ -6,7 +6,7 @@ use berth_framework::{
     CycleId, Effect, Permission, Status,
     run::{Diagnosis, PluginBits},
 };
-use berth_model::{Pod, Sym, api};
+use berth_model::{ConditionReason, Pod, Sym, api};
 use berth_queue::{QueuedPod, RejectedBy};
 
 use crate::{
@@ -206,12 +206,13 @@ impl Context {
             debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);
             return false;
         };
-        let reason = if failure.cause.is_rejection() { "Unschedulable" } else { "SchedulerError" };
+        let is_rejection = failure.cause.is_rejection();
+        let reason = if is_rejection { ConditionReason::Unschedulable } else { ConditionReason::SchedulerError };
         let old = pending.scheduled();
         let condition = api::Condition {
-            type_: "PodScheduled".to_owned(),
-            status: "False".to_owned(),
-            reason: reason.to_owned(),
+            type_: reason.condition_type().to_owned(),
+            status: reason.condition_status().to_owned(),
+            reason: reason.as_str().to_owned(),
             message,
             observed_generation: pending.generation,
             last_transition_time: old

@@ -9,6 +9,7 @@ mod faults;
 mod follow;
 mod granted;
 mod groups;
+mod guide;
 mod kit;
 mod memory;
 mod model;

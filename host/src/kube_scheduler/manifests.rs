@@ -95,6 +95,37 @@ fn the_roles_are_those_that_the_deployment_needs() {
     let printed = manifests(&rights, Account { name: "berth", namespace: "kube-system" });
     let written = objects("kustomize/base/rbac.yaml");
     assert_eq!(written, printed, "berth rbac --https --config scheduler.yaml");
+    for rule in written.iter().flat_map(|role| role["rules"].as_array().into_iter().flatten()) {
+        let resources = rule["resources"].as_array().expect("resources");
+        let reaches_secrets = resources.iter().any(|resource| resource == "secrets" || resource == "*");
+        assert!(!reaches_secrets, "no role admits to Secrets: {rule}");
+    }
+}
+
+#[test]
+fn the_manifests_are_those_of_this_release() {
+    let version = env!("CARGO_PKG_VERSION");
+    let chart = &objects("chart/Chart.yaml")[0];
+    assert_eq!((&chart["version"], &chart["appVersion"]), (&version.into(), &version.into()));
+    let deployment = object("kustomize/base/second-scheduler.yaml", "Deployment");
+    let pod = object("static-pod/kube-scheduler.yaml", "Pod");
+    for spec in [&deployment["spec"]["template"]["spec"], &pod["spec"]] {
+        let image = spec["containers"][0]["image"].as_str().expect("an image");
+        assert!(image.ends_with(&format!(":{version}")), "{image}");
+    }
+}
+
+#[test]
+fn the_lease_of_the_configuration_is_deleted_with_berth() {
+    let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
+    let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
+    let settings = Settings::from_text("scheduler.yaml", text, &InTree::new(&berth_builtins::factories()));
+    let election = settings.expect("a valid configuration").leader_election;
+    let metadata = json!({"name": election.resource_name, "namespace": election.resource_namespace});
+    let lease = object("kustomize/base/second-scheduler.yaml", "Lease");
+    assert_eq!(lease["metadata"], metadata);
+    // The replicas write the spec. If the manifest had one, applying it again would overwrite theirs.
+    assert!(lease["spec"].is_null(), "{lease}");
 }
 
 /// Asserts that the container has few rights, whichever program runs in it.

@@ -1,5 +1,6 @@
 //! The table of scenarios.
 
+mod cut_over;
 mod devices;
 mod extenders;
 mod in_place;
@@ -45,6 +46,7 @@ scenarios![
     plugins::plugin_directory,
     plugins::doctor,
     in_place::in_place_of_kube_scheduler,
+    cut_over::cut_over_and_back,
     leading::leader_crash,
     leading::leader_stop,
     leading::crash_under_load,

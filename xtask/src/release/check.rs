@@ -1,32 +1,19 @@
 //! `cargo xtask release --check`: checks that a downloaded release works.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 
-use super::ARCHITECTURES;
+use super::{
+    ARCHITECTURES,
+    container::{Image, Mount},
+    installed,
+};
 use crate::{output_of, run, target_dir};
-
-/// Runs a command as the image would: as its user, with a read-only root file system. `$1` is the root, `$2` is the
-/// user, and the rest is the command.
-const CONTAINED: &str = r#"
-set -eu
-root=$1 user=$2
-shift 2
-mount --bind "$root" "$root"
-mount --rbind /dev "$root/dev"
-mount -t proc proc "$root/proc"
-mount -t tmpfs tmpfs "$root/tmp"
-chmod 1777 "$root/tmp"
-mount -o remount,bind,ro "$root"
-exec env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp chroot --userspec="$user" "$root" "$@"
-"#;
 
 pub(super) fn check(folder: &Path) -> Result<()> {
     let folder = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
@@ -39,78 +26,66 @@ pub(super) fn check(folder: &Path) -> Result<()> {
     }
     let layout = scratch.join("image");
     fs::create_dir_all(&layout)?;
-    let image = one_of(&folder, "-image.tar")?;
-    run("tar", &["-C", &layout.display().to_string(), "-xf", &image.display().to_string()])?;
-    let root = fs::canonicalize(&scratch)?.join("root");
-    let user = unpack(&layout, &root)?;
-    ensure!(output_of("id", &["-u"])? == "0", "NOT RUN: the image is run by root, who becomes its user");
-    for folder in ["dev", "proc", "tmp"] {
-        fs::create_dir_all(root.join(folder))?;
-    }
-    let start = Instant::now();
-    contained(&root, &user, &["berth", "--version"])?;
-    eprintln!("berth --version: {} ms", start.elapsed().as_millis());
-    let start = Instant::now();
-    contained(&root, &user, &["berth", "demo", "--execution", "wasm"])?;
-    eprintln!("berth demo --execution wasm, as user {user} with a read-only root: {} ms", start.elapsed().as_millis());
-    Ok(())
+    let scratch = fs::canonicalize(scratch)?;
+    unpack(&one_of(&folder, "-image.tar")?, &layout)?;
+    try_others(&layout, &scratch)?;
+    let own = Image::own_architecture()?;
+    let image = Image::unpack(&layout, own, scratch.join("root"))?;
+    let image = image.with_context(|| format!("the image has no program for {}", own.name))?;
+    ensure!(
+        output_of("id", &["-u"])? == "0",
+        "the image was NOT RUN: only root can become the image's user; run this command as root"
+    );
+    demo(&image, &scratch)?;
+    let deploy = scratch.join("deploy");
+    fs::create_dir_all(&deploy)?;
+    unpack(&one_of(&folder, "-deploy.tar.gz")?, &deploy)?;
+    let base = one_of(&deploy, "-deploy")?.join("kustomize/base");
+    installed::check(&image, &base, &one_of(&folder, ".tgz")?, &scratch)
 }
 
+/// The file or folder whose name ends so.
 fn one_of(folder: &Path, ending: &str) -> Result<PathBuf> {
     let mut files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     let file = files.find(|file| file.to_string_lossy().ends_with(ending));
     file.with_context(|| format!("{}: no file ends with {ending}", folder.display()))
 }
 
-/// Unpacks the layers for this machine. Returns the image's user.
-fn unpack(layout: &Path, root: &Path) -> Result<String> {
-    let own = ARCHITECTURES.into_iter().find(|arch| arch.machine == env::consts::ARCH);
-    let own = own.context("the release has no image for this machine")?;
-    let read = |descriptor: &Value| blob(layout, descriptor);
-    let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
-    let index = read(&index["manifests"][0])?;
-    let manifests = index["manifests"].as_array().context("the image has no manifests")?;
-    let manifest = manifests.iter().find(|it| it["platform"]["architecture"] == own.name);
-    let manifest = read(manifest.with_context(|| format!("the image has none for {}", own.name))?)?;
-    let config = read(&manifest["config"])?;
-    fs::create_dir_all(root)?;
-    for layer in manifest["layers"].as_array().into_iter().flatten() {
-        let file = blob_file(layout, layer)?;
-        run("tar", &["-C", &root.display().to_string(), "-xzf", &file.display().to_string()])?;
+fn unpack(archive: &Path, folder: &Path) -> Result<()> {
+    run("tar", &["-C", &folder.display().to_string(), "-xf", &archive.display().to_string()])
+}
+
+/// Starts the programs for other machines, if this machine has their emulators.
+fn try_others(layout: &Path, scratch: &Path) -> Result<()> {
+    let own = Image::own_architecture()?;
+    for arch in ARCHITECTURES.into_iter().filter(|arch| *arch != own) {
+        let Some(image) = Image::unpack(layout, arch, scratch.join(format!("root-{}", arch.name)))? else { continue };
+        match arch.emulator() {
+            Ok(Some(emulator)) => {
+                let version =
+                    output_of(&emulator.display().to_string(), &[&image.program().display().to_string(), "--version"])?;
+                eprintln!("{}: {version}, under an emulator and outside of the image", arch.name);
+            }
+            Ok(None) | Err(_) => {
+                eprintln!("{}: NOT RUN, its emulator is missing (Debian's qemu-user-static)", arch.name);
+            }
+        }
     }
-    let user = config["config"]["User"].as_str().context("the image names no user")?;
-    ensure!(!user.starts_with('0'), "the image runs as root");
-    Ok(user.to_owned())
+    Ok(())
 }
 
-fn blob_file(layout: &Path, descriptor: &Value) -> Result<PathBuf> {
-    let digest = descriptor["digest"].as_str().and_then(|digest| digest.strip_prefix("sha256:"));
-    let file = layout.join("blobs/sha256").join(digest.context("a descriptor without a digest")?);
-    ensure!(
-        Some(super::sha256(&file)?.as_str()) == digest,
-        "{}: the SHA-256 digest differs from the descriptor's",
-        file.display()
+/// Schedules the pods of the demo, with the components and a writable `/tmp`.
+fn demo(image: &Image, scratch: &Path) -> Result<()> {
+    let folder = scratch.join("tmp");
+    fs::create_dir_all(&folder)?;
+    run("chown", &[&image.user, &folder.display().to_string()])?;
+    let mounts = [Mount { folder, at: "/tmp".to_owned(), is_read_only: false }];
+    let command = ["berth", "demo", "--execution", "wasm"].map(str::to_owned);
+    let status = image.command(&mounts, &["HOME=/tmp".to_owned()], &command)?.stdout(Stdio::null()).status();
+    ensure!(status.context("cannot start unshare")?.success(), "{} failed in the image", command.join(" "));
+    eprintln!(
+        "berth demo --execution wasm: all pods went where they should, as user {}, on a read-only root",
+        image.user
     );
-    ensure!(
-        Some(fs::metadata(&file)?.len()) == descriptor["size"].as_u64(),
-        "{}: the size differs from the descriptor's",
-        file.display()
-    );
-    Ok(file)
-}
-
-fn blob(layout: &Path, descriptor: &Value) -> Result<Value> {
-    Ok(serde_json::from_slice(&fs::read(blob_file(layout, descriptor)?)?)?)
-}
-
-fn contained(root: &Path, user: &str, command: &[&str]) -> Result<()> {
-    let mut unshare = Command::new("unshare");
-    unshare
-        .args(["--mount", "--propagation", "private", "sh", "-c", CONTAINED, "sh"])
-        .arg(root)
-        .arg(user)
-        .args(command);
-    let status = unshare.stdout(Stdio::null()).status().context("cannot start unshare")?;
-    ensure!(status.success(), "{} failed in the image", command.join(" "));
     Ok(())
 }

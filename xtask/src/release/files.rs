@@ -13,10 +13,27 @@ const PLACEHOLDER_HOST: &str = "releases.example";
 
 const SUMS: &str = "SHA256SUMS";
 
+/// The part of Homebrew's formula that is the same for every release.
+const FORMULA_END: &str = r##"  def install
+    bin.install "berth", "kubectl-berth"
+    bash_completion.install "completions/berth.bash" => "berth"
+    zsh_completion.install "completions/_berth"
+    fish_completion.install "completions/berth.fish"
+    man1.install Dir["man/*.1"]
+  end
+
+  test do
+    assert_match version.to_s, shell_output("#{bin}/berth --version")
+  end
+end
+"##;
+
 impl Release {
     pub(super) fn write_rest(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
-        write(&self.out.join(format!("berth-{}.cdx.json", self.version)), sbom::text()?.as_bytes())?;
+        let targets: Vec<String> = programs.iter().map(|(arch, _)| arch.target()).collect();
+        write(&self.out.join(format!("berth-{}.cdx.json", self.version)), sbom::text(&targets)?.as_bytes())?;
         write(&self.out.join("berth.krew.yaml"), self.krew(programs)?.as_bytes())?;
+        write(&self.out.join("berth.rb"), self.formula(programs)?.as_bytes())?;
         write(&self.out.join("release-notes.md"), self.notes()?.as_bytes())
     }
 
@@ -40,6 +57,26 @@ impl Release {
                 version = self.version
             );
         }
+        Ok(text)
+    }
+
+    /// The formula with which Homebrew installs `berth` on Linux (<https://docs.brew.sh/Formula-Cookbook>).
+    fn formula(&self, programs: &[(Architecture, PathBuf)]) -> Result<String> {
+        let version = &self.version;
+        let mut text = format!(
+            "class Berth < Formula\n  desc \"Kubernetes scheduler whose plugins are WebAssembly components\"\n  \
+             homepage \"https://{PLACEHOLDER_HOST}\"\n  version \"{version}\"\n  license \"Apache-2.0\"\n  \
+             depends_on :linux\n\n"
+        );
+        for (arch, _) in programs {
+            let file = self.archive_file(*arch);
+            let digest = sha256(&self.out.join(&file))?;
+            text += &format!(
+                "  on_{} do\n    url \"https://{PLACEHOLDER_HOST}/v{version}/{file}\"\n    sha256 \"{digest}\"\n  end\n\n",
+                arch.family
+            );
+        }
+        text += FORMULA_END;
         Ok(text)
     }
 
@@ -93,5 +130,69 @@ impl Release {
         let (sums, signature) = (file.display().to_string(), format!("{}.sig", file.display()));
         run("openssl", &["dgst", "-sha256", "-sign", key, "-out", &signature, &sums])
             .context("cannot sign the checksums")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::Path,
+        process::{Command, Stdio},
+    };
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::release::ARCHITECTURES;
+
+    #[test]
+    fn packagers_get_the_digest_of_each_archive() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let release = Release::for_test(dir.path());
+        let programs = ARCHITECTURES.map(|arch| (arch, Path::new("berth").to_owned()));
+        for (arch, _) in &programs {
+            write(&release.out.join(release.archive_file(*arch)), arch.name.as_bytes()).expect("a file");
+        }
+        let formula = release.formula(&programs).expect("a formula");
+        let krew = release.krew(&programs).expect("a manifest");
+        for (arch, family) in [(ARCHITECTURES[0], "intel"), (ARCHITECTURES[1], "arm")] {
+            let digest = sha256(&release.out.join(release.archive_file(arch))).expect("a digest");
+            let url = format!("https://releases.example/v0.1.0/berth-0.1.0-linux-{}.tar.gz", arch.name);
+            let block = format!("  on_{family} do\n    url \"{url}\"\n    sha256 \"{digest}\"\n  end\n");
+            assert!(formula.contains(&block), "{block} is not in {formula}");
+            assert!(krew.contains(&format!("    uri: {url}\n    sha256: {digest}\n")), "{krew}");
+        }
+        assert!(formula.starts_with("class Berth < Formula\n") && formula.ends_with("end\n"), "{formula}");
+    }
+
+    #[test]
+    fn provenance_checksums_and_signature_are_about_each_file() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let release = Release::for_test(dir.path());
+        write(&release.out.join("berth.tgz"), b"a chart").expect("a file");
+        let has_openssl = Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_ok();
+        let (key, public) = (has_openssl.then(|| path("key.pem")), path("key.pub"));
+        if let Some(key) = &key {
+            let algorithm = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
+            run("openssl", &[&["genpkey", "-out", key.as_str()][..], &algorithm[..]].concat()).expect("a key");
+            run("openssl", &["pkey", "-in", key.as_str(), "-pubout", "-out", &public]).expect("a public key");
+        }
+        release.write_provenance(&[], key.as_deref()).expect("provenance");
+        let read = |name: &str| fs::read_to_string(release.out.join(name)).expect(name);
+        let provenance: Value = serde_json::from_str(&read("berth-0.1.0.intoto.json")).expect("JSON");
+        let digest = sha256(&release.out.join("berth.tgz")).expect("a digest");
+        assert_eq!(provenance["subject"], json!([{"name": "berth.tgz", "digest": {"sha256": digest}}]));
+        let source = &provenance["predicate"]["buildDefinition"]["resolvedDependencies"][0];
+        assert_eq!(source["digest"]["gitCommit"], "abc");
+        let sums = read(SUMS);
+        let names: Vec<&str> = sums.lines().filter_map(|line| Some(line.split_once("  ")?.1)).collect();
+        assert_eq!(names, ["berth.tgz", "berth-0.1.0.intoto.json"]);
+        if has_openssl {
+            let (file, signature) = (release.out.join(SUMS), release.out.join("SHA256SUMS.sig"));
+            let [file, signature] = [file, signature].map(|path| path.display().to_string());
+            let verify = ["dgst", "-sha256", "-verify", &public, "-signature", &signature, &file];
+            run("openssl", &verify).expect("the signature fits");
+        }
     }
 }

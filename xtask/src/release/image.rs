@@ -18,6 +18,9 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
+/// The name that the shipped manifests give the image. Its host is a placeholder.
+const NAME: &str = "registry.example/berth";
+
 /// The user that the shipped manifests name.
 const USER: &str = "65532:65532";
 
@@ -41,7 +44,11 @@ impl Release {
         });
         let mut index = blob_of(&layout, INDEX, &index)?;
         let digest = index["digest"].as_str().unwrap_or_default().to_owned();
-        index["annotations"] = json!({"org.opencontainers.image.ref.name": self.version});
+        // containerd imports an image under the second name, so that the manifests find it on a node without a registry.
+        index["annotations"] = json!({
+            "org.opencontainers.image.ref.name": self.version,
+            "io.containerd.image.name": format!("{NAME}:{}", self.version),
+        });
         let layouts_index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [index]});
         write(&layout.join("index.json"), &serde_json::to_vec(&layouts_index)?)?;
         write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
@@ -60,7 +67,7 @@ impl Release {
             symlink("berth", programs.join(link))?;
         }
         fs::copy("LICENSE", documents.join("LICENSE"))?;
-        write(&documents.join("berth.cdx.json"), sbom::text()?.as_bytes())?;
+        write(&documents.join("berth.cdx.json"), sbom::text(&[arch.target()])?.as_bytes())?;
         if let Some(file) = authorities {
             let certificates = fs::read(file).with_context(|| format!("--authorities {}", file.display()))?;
             write(&root.join("etc/ssl/certs/ca-certificates.crt"), &certificates)?;
@@ -124,4 +131,38 @@ fn blob(layout: &Path, media_type: &str, bytes: &[u8]) -> Result<Value> {
     let digest = sha256(&new)?;
     fs::rename(&new, folder.join(&digest))?;
     Ok(json!({"mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len()}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::{ARCHITECTURES, container::Image};
+
+    #[test]
+    fn the_layout_unpacks_to_what_was_packed_and_has_the_same_bytes_each_time() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let program = dir.path().join("program");
+        write(&program, b"program").expect("a file");
+        let image = |name: &str| {
+            let release = Release::for_test(&dir.path().join(name));
+            let programs = ARCHITECTURES.map(|arch| (arch, program.clone()));
+            let digest = release.write_image(&programs, None).expect("an image");
+            let file = fs::read(release.out.join(release.image_file())).expect("a file");
+            (release.scratch.join("image"), digest, file)
+        };
+        let (layout, digest, file) = image("first");
+        let (_, other_digest, other_file) = image("second");
+        assert_eq!(digest, other_digest);
+        assert!(file == other_file, "the files differ");
+        for arch in ARCHITECTURES {
+            let root = dir.path().join(arch.name);
+            let unpacked = Image::unpack(&layout, arch, root.clone()).expect("an image").expect("an architecture");
+            assert_eq!(unpacked.user, USER);
+            assert_eq!(fs::read(unpacked.program()).expect("the program"), b"program");
+            let link = fs::read_link(root.join("usr/local/bin/kube-scheduler")).expect("a link");
+            assert_eq!(link, Path::new("berth"));
+            let bill = fs::read_to_string(root.join("usr/share/doc/berth/berth.cdx.json")).expect("a bill");
+            assert!(bill.contains("CycloneDX"), "{bill}");
+        }
+    }
 }

@@ -16,8 +16,10 @@ and where all of it comes from. Two builds of one commit have the same bytes.
   --authorities FILE   certificates (PEM) of the authorities that the image trusts when it talks to registries and extenders.
                        Without it the image has none: mount yours, and name them in SSL_CERT_FILE
   --key FILE           a private key (PEM) that signs the checksums; SHA256SUMS.sig is for `openssl dgst -sha256 -verify`
-  --check DIR          with nothing but the files of a release: their checksums, and the image, unpacked, as another user than
-                       root with a root file system that is read-only, schedules the demo's pods. Needs root on Linux
+  --check DIR          with nothing but the files of a release: their checksums; the image, unpacked, as another user than root
+                       with a root file system that is read-only, schedules the demo's pods; a sandbox takes the objects of the
+                       base and of the chart, and the image runs as a pod of their Deployment; how long a cold start takes.
+                       Needs root on Linux, kubectl and Python
 ";
 
 /// The options that were given.

@@ -380,3 +380,12 @@ async fn without_its_kind_a_coordinated_candidate_tries_on_and_does_not_lead() {
     let leadership = bench.elector.leadership();
     assert_eq!((leadership.is_leading(), leadership.is_candidate()), (false, Some(false)));
 }
+
+#[test]
+fn the_guide_lists_the_event_about_the_lease() {
+    let guide = include_str!("../../../../docs/src/running.md");
+    let section = guide.split("\n### Events about the Lease\n").nth(1).and_then(|rest| rest.split("\n### ").next());
+    let rows = section.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `"));
+    let reasons: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    assert_eq!(reasons, [EVENT_REASON]);
+}

@@ -37,15 +37,30 @@ pub(crate) struct EndingCycle {
     pub(crate) node: Option<Sym>,
 }
 
-impl PodEvent {
-    pub(crate) const FAILED_SCHEDULING: Self = Self::new(true, "FailedScheduling", "Scheduling");
-    pub(crate) const SCHEDULED: Self = Self::new(false, "Scheduled", "Binding");
-    pub(crate) const WAITING_ON_PERMIT: Self = Self::new(false, "WaitingOnPermit", "Scheduling");
-    pub(crate) const WAITING_ON_PRE_BIND: Self = Self::new(false, "WaitingOnPreBind", "Binding");
-    pub(crate) const EFFECT_REFUSED: Self = Self::new(true, "EffectRefused", "Scheduling");
-    pub(crate) const PREEMPTED: Self = Self::new(false, "Preempted", "Preempting");
-    pub(crate) const SCHEDULED_ALONE: Self = Self::new(true, "PodGroupIgnored", "Scheduling");
+/// Each event: its name here, whether it is a warning, its reason and its action.
+macro_rules! pod_events {
+    ($($name:ident: $warning:literal, $reason:literal, $action:literal;)*) => {
+        impl PodEvent {
+            $(pub(crate) const $name: Self = Self::new($warning, $reason, $action);)*
 
+            /// Whether each event is a warning, and its reason. The guide lists them (`docs/src/running.md`).
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [(bool, &'static str)] = &[$(($warning, $reason)),*];
+        }
+    };
+}
+
+pod_events! {
+    FAILED_SCHEDULING: true, "FailedScheduling", "Scheduling";
+    SCHEDULED: false, "Scheduled", "Binding";
+    WAITING_ON_PERMIT: false, "WaitingOnPermit", "Scheduling";
+    WAITING_ON_PRE_BIND: false, "WaitingOnPreBind", "Binding";
+    EFFECT_REFUSED: true, "EffectRefused", "Scheduling";
+    PREEMPTED: false, "Preempted", "Preempting";
+    SCHEDULED_ALONE: true, "PodGroupIgnored", "Scheduling";
+}
+
+impl PodEvent {
     const fn new(warning: bool, reason: &'static str, action: &'static str) -> Self {
         Self { warning, reason: Cow::Borrowed(reason), action: Cow::Borrowed(action) }
     }

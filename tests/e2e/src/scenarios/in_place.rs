@@ -1,5 +1,7 @@
 //! Berth in kube-scheduler's place, with kube-scheduler's command line.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, ensure};
 use berth_test_control_plane::User;
 use berth_test_processes::{Process, free_addresses};
@@ -10,15 +12,21 @@ use crate::{
     objects::{node, pod},
 };
 
+/// The path of a link to `berth` with kube-scheduler's name.
+pub(super) fn berth_as_kube_scheduler(bench: &Bench) -> Result<PathBuf> {
+    let program = bench.dir().join("kube-scheduler");
+    if !program.exists() {
+        std::os::unix::fs::symlink(bench.berth().get_program(), &program)?;
+    }
+    Ok(program)
+}
+
 /// The flags of kubeadm's static pod.
 pub(super) async fn in_place_of_kube_scheduler(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({}))]).await?;
     let kubeconfig = bench.kubeconfig(User::Scheduler);
     let [address] = free_addresses()?;
-    let program = bench.dir().join("kube-scheduler");
-    if !program.exists() {
-        std::os::unix::fs::symlink(bench.berth().get_program(), &program)?;
-    }
+    let program = berth_as_kube_scheduler(bench)?;
     let mut command = berth_test_processes::berth(&program, bench.dir());
     for flag in ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"] {
         command.arg(format!("--{flag}={kubeconfig}"));
