@@ -51,7 +51,7 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 
 /// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text
 /// describes the effect of the gate.
-const OF_THE_PROGRAM: [(&str, &str); 9] = [
+const OF_THE_PROGRAM: [(&str, &str); 10] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
     (

@@ -26,6 +26,7 @@ use crate::{
     policy::QueuePolicy,
     preemptions::Preemptions,
     profiles::Profiles,
+    settings::Settings,
     turn::Turn,
     unasked_gates::UnaskedGates,
 };
@@ -121,14 +122,11 @@ impl Context {
         Self { cache: Cache::new(), queue, ..Self::default() }
     }
 
-    /// Sets whether a pod that waits before it is bound shows the node that was chosen for it.
-    pub(crate) fn publish_expected_nodes(&mut self, publishes: bool) {
-        self.hides_expected_nodes = !publishes;
-    }
-
-    /// Sets whether pods are tried while the victims of a preemption are evicted.
-    pub(crate) fn evict_asynchronously(&mut self, is_asynchronous: bool) {
-        self.preemptions.run_asynchronously(is_asynchronous);
+    /// Takes over the settings that concern more than the queue and the cycle.
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        self.hides_expected_nodes = !settings.publishes_expected_node;
+        self.preemptions.run_asynchronously(settings.evicts_asynchronously);
+        self.outbox.set_records_decisions(settings.records_decisions);
     }
 
     pub(crate) fn cache(&self) -> &Cache {

@@ -71,9 +71,7 @@ impl Scheduler {
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
         let mut context = Context::new(Queue::new(settings.queue));
-        context.publish_expected_nodes(settings.publishes_expected_node);
-        context.evict_asynchronously(settings.evicts_asynchronously);
-        context.set_records_decisions(settings.records_decisions);
+        context.configure(&settings);
         context.install_profiles(profiles);
         Self {
             context,
@@ -197,9 +195,7 @@ impl Scheduler {
             }
             Event::Reconfigured(reconfiguration) => {
                 *settings = reconfiguration.settings;
-                context.publish_expected_nodes(settings.publishes_expected_node);
-                context.evict_asynchronously(settings.evicts_asynchronously);
-                context.set_records_decisions(settings.records_decisions);
+                context.configure(settings);
                 reconfiguration.take_over(objects, swaps, bindings, context);
                 cycle.plugins_replaced();
             }

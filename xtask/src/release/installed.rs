@@ -5,7 +5,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,

@@ -145,7 +145,7 @@ fn other_in_tree_volumes_count_where_they_were_migrated() {
     let migrated = json!({"metadata": {"annotations": annotation}});
     cluster.set_object(&merged(csi_node("new", &[("file.csi.azure.com", 1)]), &migrated));
     let share = json!({"azureFile": {"shareName": "a"}});
-    let pod = pod_with(&mut cluster, "pod", &[share.clone()]);
+    let pod = pod_with(&mut cluster, "pod", std::slice::from_ref(&share));
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", ""]);
     let pod = pod_with(&mut cluster, "pod", &[share.clone(), share]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED], "each volume of a pod mounts a share anew");

@@ -169,10 +169,6 @@ impl Context {
         self.outbox.record_not_bound(NotBoundAttempt { uid: pod.uid.clone(), attempt, reason });
     }
 
-    pub(crate) fn set_records_decisions(&mut self, records_decisions: bool) {
-        self.outbox.set_records_decisions(records_decisions);
-    }
-
     pub(crate) fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
         self.outbox.drain_not_bound()
     }

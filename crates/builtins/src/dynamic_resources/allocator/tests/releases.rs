@@ -80,7 +80,7 @@ fn selectors_see_attributes_that_are_lists() {
     let models = json!({"attributes": {"models": {"strings": ["a", "b"]}}});
     let selectors = cel("device.attributes['gpu.example.com'].models.includes('b')");
     let devices = requests(&[one("r", json!({ "selectors": selectors }))]);
-    let [old, new] = in_each(|| TestInventory::new(&[slice("p", gpus(&[models.clone()]))]), &devices);
+    let [old, new] = in_each(|| TestInventory::new(&[slice("p", gpus(std::slice::from_ref(&models)))]), &devices);
     assert!(old[0].contains("no such key: models"), "{old:?}");
     assert_eq!(new, ["r: gpu-0"]);
 }
