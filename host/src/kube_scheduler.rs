@@ -60,12 +60,12 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     };
     match try_to_run(&given) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::BeforeLogging(error)) => {
+        Err(RunError::BeforeLogging(error)) => {
             // The message is lost if standard error is closed.
             let _ = writeln!(io::stderr(), "{error:#}");
             ExitCode::FAILURE
         }
-        Err(Failure::Logged(error)) => {
+        Err(RunError::Logged(error)) => {
             error!(error = format!("{error:#}"), "command failed");
             ExitCode::FAILURE
         }
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
 }
 
 /// The reason why the scheduler ended, by the place where the reason is written.
-enum Failure {
+enum RunError {
     BeforeLogging(anyhow::Error),
     Logged(anyhow::Error),
 }
@@ -94,14 +94,14 @@ fn refuse(error: &FlagError) -> ExitCode {
     }
 }
 
-fn try_to_run(given: &Given) -> Result<(), Failure> {
+fn try_to_run(given: &Given) -> Result<(), RunError> {
     if let Some(version) = version(given) {
         // The reader may have closed standard output.
         let _ = writeln!(io::stdout().lock(), "{version}");
         return Ok(());
     }
-    let verbosity = start_log(given).map_err(Failure::BeforeLogging)?;
-    schedule(given, verbosity).map_err(Failure::Logged)
+    let verbosity = start_log(given).map_err(RunError::BeforeLogging)?;
+    schedule(given, verbosity).map_err(RunError::Logged)
 }
 
 /// The answer to `--version` or `--version=raw`. `--version=v…` only changes the version that kube-scheduler reports.

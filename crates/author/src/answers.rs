@@ -69,7 +69,7 @@ pub struct PluginAnswers {
     pub(crate) unknown_nodes: Vec<String>,
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
-    pub refused: Vec<NotGranted>,
+    pub refused: Vec<RefusedAtPoint>,
     /// The parts of the answers that the scheduler refuses or ignores whatever is granted, a line each. A file of cases
     /// cannot expect them.
     #[serde(skip)]
@@ -104,7 +104,7 @@ impl Unanswered {
 
 /// An effect that the plugin asked for and that is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotGranted {
+pub struct RefusedAtPoint {
     /// The extension point.
     pub(crate) point: &'static str,
     /// The refused effect, and the grant that would allow it.
@@ -356,7 +356,7 @@ impl PluginAnswers {
         lines.extend(out_of_range.map(|(node, score)| {
             format!("{node}: invalid score {score}: must be from 0 to {MAX_SCORE}; the scheduler treats it as a fault")
         }));
-        lines.extend(self.refused.iter().map(|NotGranted { point, effect }| {
+        lines.extend(self.refused.iter().map(|RefusedAtPoint { point, effect }| {
             let (what, field) = (effect.what(), effect.enough().field());
             format!(
                 "{point}: the plugin asks for {what}, which `grants` in this file does not have: write `{field}` there, \

@@ -33,7 +33,7 @@ pub struct Measurement {
 
 /// The times of a plugin's calls on a cluster of one size.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct MeasuredPlugin {
     pub calls: Vec<Measurement>,
     /// A sentence for each point that the plugin implements and that was called about no pod.
     pub uncalled: Vec<String>,
@@ -43,11 +43,15 @@ pub struct Measured {
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
-pub fn measure(factory: &dyn PluginFactory, situation: &Situation, n_nodes: u64) -> Result<Measured, HarnessError> {
+pub fn measure(
+    factory: &dyn PluginFactory,
+    situation: &Situation,
+    n_nodes: u64,
+) -> Result<MeasuredPlugin, HarnessError> {
     let mut times = CallTimes::default();
     FullCluster::new(factory, situation, SEED, n_nodes)?.ask(&mut times)?;
     let uncalled = times.uncalled(factory.points());
-    Ok(Measured { calls: times.medians(n_nodes), uncalled })
+    Ok(MeasuredPlugin { calls: times.medians(n_nodes), uncalled })
 }
 
 /// The bytes that the scheduler sends to a replica.

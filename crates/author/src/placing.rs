@@ -10,7 +10,7 @@ use berth_scheduler::CyclePod;
 use berth_testing::Answers;
 
 use crate::{
-    answers::{NotGranted, PluginAnswers, PodAnswer},
+    answers::{PluginAnswers, PodAnswer, RefusedAtPoint},
     case_effect::CaseEffect,
     ignored::ignored,
 };
@@ -32,7 +32,7 @@ impl Answering<'_> {
     /// Records the first effect of this answer that was not granted.
     fn check_grants(&mut self, point: Point, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            self.answers.refused.push(NotGranted { point: point.shown(), effect });
+            self.answers.refused.push(RefusedAtPoint { point: point.shown(), effect });
         }
     }
 }

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     curves,
     figures::{Figures, RunSetup},
-    run::{Conditions, Run, Runner, StormFigures, first_difference},
+    run::{Run, RunConditions, Runner, StormFigures, first_difference},
     workload::{Cluster, Pods, Scale, WORKLOADS, Workload},
 };
 
@@ -135,8 +135,8 @@ impl CacheUse {
 }
 
 impl Measure {
-    fn conditions(&self, equivalence_cache: bool, allocations: Option<fn() -> u64>) -> Conditions {
-        Conditions {
+    fn conditions(&self, equivalence_cache: bool, allocations: Option<fn() -> u64>) -> RunConditions {
+        RunConditions {
             percentage_of_nodes_to_score: i32::from(self.percentage_of_nodes_to_score),
             equivalence_cache,
             rate: self.rate.map(f64::from),
@@ -199,7 +199,7 @@ fn read_figures(file: &Path) -> Result<Vec<Figures>> {
 fn rounds(
     measure: &Measure,
     workload: &Workload,
-    conditions: &Conditions,
+    conditions: &RunConditions,
     runner: &mut dyn Runner,
 ) -> Result<(RunSetup, Vec<Run>)> {
     let scale = measure.nodes.map_or(measure.size, |nodes| Scale::Nodes(nodes as usize));

@@ -6,7 +6,7 @@ mod allocations;
 use anyhow::Result;
 use berth_bench::{
     command::{self, Measure},
-    engine::Engine,
+    engine::EngineRunner,
 };
 use clap::Parser;
 
@@ -18,5 +18,5 @@ struct Cli {
 }
 
 fn main() -> Result<()> {
-    command::run(&Cli::parse().measure, &mut Engine::native(), Some(allocations::made_by_this_thread))
+    command::run(&Cli::parse().measure, &mut EngineRunner::native(), Some(allocations::made_by_this_thread))
 }

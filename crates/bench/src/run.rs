@@ -17,20 +17,20 @@ pub trait Runner {
     ///
     /// # Errors
     /// The scheduler cannot be started, or a pod was not placed.
-    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
+    fn run(&mut self, scene: Scene, conditions: &RunConditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
 
     /// Runs storms of events on the cluster, each on a fresh scheduler.
     ///
     /// # Errors
     /// The scheduler cannot be made, or a pod was not placed. Only the engine supports storms.
-    fn storms(&mut self, _conditions: &Conditions, _cluster: &Cluster) -> Result<Vec<StormFigures>> {
+    fn storms(&mut self, _conditions: &RunConditions, _cluster: &Cluster) -> Result<Vec<StormFigures>> {
         bail!("--storms measures the scheduling core: leave --through out")
     }
 }
 
 /// The conditions of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions {
+pub struct RunConditions {
     /// The setting of `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers are kept for pods that are alike.
@@ -56,7 +56,7 @@ pub struct Run {
     /// The time of each pod from its creation to its binding; only if pods were created at a rate.
     pub latencies: Vec<Duration>,
     /// The times to the scheduler's answers while it schedules, if users asked.
-    pub answers: Answers,
+    pub answers: AnswerTimes,
     /// Allocations, if they were counted.
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
@@ -69,7 +69,7 @@ pub struct Run {
 
 /// The times that users waited for the scheduler's answers.
 #[derive(Clone, Debug, Default)]
-pub struct Answers {
+pub struct AnswerTimes {
     /// Explanations of pods.
     pub explanations: Vec<Duration>,
     /// The first view of the page.
@@ -133,7 +133,7 @@ pub fn run_once(
     workload: &Workload,
     size: Size,
     n_classes: usize,
-    conditions: &Conditions,
+    conditions: &RunConditions,
 ) -> Result<Run> {
     runner.run(workload.scene(size).in_classes(n_classes), conditions, &mut |_| ())
 }

@@ -46,7 +46,7 @@ pub struct Analysis {
     /// The plugins whose PreFilter names nodes that do not exist.
     pub missing_nodes: Vec<MissingNodes>,
     /// The report of each plugin on its own, in the order of the profile.
-    pub plugins: Vec<PluginReport>,
+    pub plugins: Vec<PluginAnalysis>,
     /// Each set of plugins that refuse the same nodes. The smallest sets come first, and among sets of the same size
     /// the most frequent.
     pub combinations: Vec<Combination>,
@@ -111,7 +111,7 @@ pub struct MissingNodes {
 /// The answers of one plugin about all nodes, as if it were the only one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PluginReport {
+pub struct PluginAnalysis {
     /// The name of the plugin.
     pub plugin: String,
     /// The number of nodes that the plugin refuses.
@@ -391,7 +391,7 @@ fn count(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], refused: 
     plugins.dedup();
     for plugin in plugins {
         let of_plugin: Vec<&Rejection> = rejections.iter().filter(|rejection| rejection.plugin == plugin).collect();
-        analysis.plugins.push(PluginReport {
+        analysis.plugins.push(PluginAnalysis {
             plugin: profile.name(plugin).to_string(),
             rejected: of_plugin.iter().map(|rejection| rejection.nodes.len()).sum(),
             alone: sets.get([plugin].as_slice()).map_or(0, Vec::len),

@@ -25,7 +25,7 @@ mod text;
 mod words;
 
 pub use analysis::{
-    Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected,
+    Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginAnalysis, PluginTook, PluginWords, PodRejected,
     Preemption, ReasonCount, Refusals, analyze, refusals,
 };
 pub use cause::Cause;
@@ -35,6 +35,6 @@ pub use question::Question;
 pub use record::{DecisionRecord, Made, NotBound, Outcome, PluginScore, RankedNode, Rejected, Sampled};
 pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
-pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};
+pub use subject::{Holder, PodIdentity, Retry, State, Subject, WaitsFor};
 pub use suggestion::Suggestion;
 pub use words::add_words;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
     /// The names of the pod.
-    pub pod: PodName,
+    pub pod: PodIdentity,
     /// `spec.schedulerName`.
     pub scheduler_name: String,
     /// `spec.priority`.
@@ -31,7 +31,7 @@ pub struct Subject {
 
 /// The names of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodName {
+pub struct PodIdentity {
     /// `metadata.namespace`.
     pub namespace: String,
     /// `metadata.name`.

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome, PodName, PodRejected,
-    Question, Rejected, Retry, Sampled, State, Subject, analyze,
+    Analysis, Cause, DecisionRecord, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome, PodIdentity,
+    PodRejected, Question, Rejected, Retry, Sampled, State, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -46,7 +46,7 @@ fn subject() -> Subject {
         behind: None,
     };
     Subject {
-        pod: PodName { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
+        pod: PodIdentity { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
         scheduler_name: "berth".to_owned(),
         priority: 0,
         state,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_explain::{Analysis, Explanation, PluginWords, PodName, Question, State, Subject, add_words, analyze};
+use berth_explain::{Analysis, Explanation, PluginWords, PodIdentity, Question, State, Subject, add_words, analyze};
 use berth_framework::{
     Call, Configure, ConfigureError, CycleId, Explain, Filter, Manifest, PreFilter, Profile, RejectedNodes, Status,
     run::NominatedPods,
@@ -94,7 +94,7 @@ fn explained(priority: i32, about: Option<&str>) -> Explanation {
 
 fn subject() -> Subject {
     Subject {
-        pod: PodName { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
+        pod: PodIdentity { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
         scheduler_name: "berth".to_owned(),
         priority: 0,
         state: State::NotCreated,

@@ -11,7 +11,7 @@ use axum::{
 };
 use berth_explain::{
     Analysis, Combination, DecisionRecord, Explanation, NearNode, NodeReason, Outcome, PluginReport as Refuser,
-    PluginScore, PluginWords, PodName, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State,
+    PluginScore, PluginWords, PodIdentity, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State,
     Subject, Suggestion,
 };
 use berth_lifecycle::PluginState;
@@ -127,7 +127,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
     let own = || EVIL.to_owned();
     let shared = || Arc::<str>::from(EVIL);
     let subject = Subject {
-        pod: PodName { namespace: namespace.to_owned(), name: name.to_owned(), uid: own() },
+        pod: PodIdentity { namespace: namespace.to_owned(), name: name.to_owned(), uid: own() },
         scheduler_name: own(),
         priority: 0,
         state: State::Queued {

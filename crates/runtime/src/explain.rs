@@ -22,7 +22,7 @@ use axum::{
 use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
 use berth_explain::{
-    Analysis, DecisionRecord, DecisionRing, Explanation, Holder, NodeReport, PodName, Question, State as PodState,
+    Analysis, DecisionRecord, DecisionRing, Explanation, Holder, NodeReport, PodIdentity, Question, State as PodState,
     Subject, add_words, analyze,
 };
 use berth_framework::{
@@ -246,7 +246,7 @@ impl Manifest {
     fn subject(&self) -> Subject {
         let api::ObjectMeta { namespace, name, uid, .. } = &self.pod.metadata;
         Subject {
-            pod: PodName { namespace: namespace.clone(), name: name.clone(), uid: uid.clone() },
+            pod: PodIdentity { namespace: namespace.clone(), name: name.clone(), uid: uid.clone() },
             scheduler_name: self.pod.spec.scheduler_name.clone(),
             priority: self.pod.spec.priority.unwrap_or_default(),
             state: PodState::NotCreated,

@@ -1,7 +1,7 @@
 //! The scheduling core, with plugins that are loaded as in a scheduler.
 
 use anyhow::{Context as _, Result};
-use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};
+use berth_bench::{command, engine::EngineRunner, workload::SCHEDULER_NAME};
 use berth_config::{Overrides, Program};
 use berth_plugin_host::Plugins;
 use berth_runtime::configuration;
@@ -23,6 +23,6 @@ pub(super) fn run(bench: &Bench) -> Result<()> {
     // The components' clock is the wall clock, which also measures the time that they may take. The scheduler's clock
     // is the workload's.
     let mut runner =
-        Engine::new(bench.execution_name(), Box::new(profile)).telling_time(|_| engine.set_now(clock::now().0));
+        EngineRunner::new(bench.execution_name(), Box::new(profile)).telling_time(|_| engine.set_now(clock::now().0));
     command::run(&bench.measure, &mut runner, None)
 }

@@ -60,6 +60,11 @@ const RULES: &[Rule] = &[
         ],
         &["clap"],
     ),
+    rule(
+        "berth-bench-processes",
+        &["berth-bench", "berth-cluster", "berth-config", "berth-model", "berth-telemetry"],
+        &["axum", "clap", "hyper", "k8s-openapi", "kube", "tokio"],
+    ),
     rule("berth-what-if", &["berth-framework", "berth-model", "berth-scheduler"], &[]),
     rule("berth-author", &["berth-framework", "berth-model", "berth-scheduler", "berth-testing"], &[]),
     rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
@@ -197,6 +202,7 @@ const RULES: &[Rule] = &[
         "berth-host",
         &[
             "berth-bench",
+            "berth-bench-processes",
             "berth-builtins",
             "berth-cluster",
             "berth-components",

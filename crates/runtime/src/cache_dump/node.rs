@@ -6,15 +6,15 @@ use berth_model::{ClusterTable, Sym};
 use berth_scheduler::ClusterView;
 use tracing::info;
 
-use super::PodName;
+use super::DumpedPod;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeDump {
     /// Absent for a node that only pods refer to.
     resources: Option<ResourcesDump>,
-    pub(super) pods: Vec<PodName>,
-    assumed: Vec<PodName>,
-    nominated: Vec<PodName>,
+    pub(super) pods: Vec<DumpedPod>,
+    assumed: Vec<DumpedPod>,
+    nominated: Vec<DumpedPod>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,14 +44,14 @@ pub(super) fn all(view: &ClusterView) -> BTreeMap<String, NodeDump> {
     }
     for cached in cache.pods() {
         let node = nodes.entry(text(cached.node())).or_default();
-        let pod = PodName::of(cached.pod(), table);
+        let pod = DumpedPod::of(cached.pod(), table);
         if cached.is_assumed() {
             node.assumed.push(pod.clone());
         }
         node.pods.push(pod);
     }
     for (node, pod) in view.nominated_pods() {
-        nodes.entry(text(node)).or_default().nominated.push(PodName::of(pod, table));
+        nodes.entry(text(node)).or_default().nominated.push(DumpedPod::of(pod, table));
     }
     nodes
 }
@@ -70,7 +70,7 @@ fn amounts(table: &ClusterTable, resources: impl Iterator<Item = Sym>, amount: i
 
 impl NodeDump {
     #[cfg(test)]
-    pub(super) fn known(pods: Vec<PodName>) -> Self {
+    pub(super) fn known(pods: Vec<DumpedPod>) -> Self {
         let resources = ResourcesDump { requested: String::new(), allocatable: String::new() };
         Self { resources: Some(resources), pods, ..Self::default() }
     }
@@ -95,6 +95,6 @@ impl NodeDump {
     }
 }
 
-fn list(pods: &[PodName]) -> String {
-    pods.iter().map(PodName::to_string).collect::<Vec<_>>().join(", ")
+fn list(pods: &[DumpedPod]) -> String {
+    pods.iter().map(DumpedPod::to_string).collect::<Vec<_>>().join(", ")
 }
