@@ -92,7 +92,7 @@ enum Through {
 }
 
 impl Bench {
-    /// These options in the form that a scheduler takes.
+    /// The options in the form that a scheduler takes.
     fn scheduling(&self) -> Scheduling {
         Scheduling {
             config: self.config.clone(),
@@ -105,7 +105,7 @@ impl Bench {
         }
     }
 
-    /// These options in the form that a scheduler process takes.
+    /// The options in the form that a scheduler process takes.
     fn berth_run(&self) -> BerthRun {
         let mut arguments = vec![OsString::from("--execution"), self.execution_name().into()];
         arguments.push(format!("--kept-decisions-mib={}", self.kept_decisions_mib).into());

@@ -21,7 +21,7 @@ Examples:
 
 It asks the scheduler of this machine over its admin socket, or with --server one that serves HTTPS.";
 
-/// What to explain.
+/// The object to explain.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Explain {

@@ -1,5 +1,4 @@
-//! How a command fails: it prints one message. The exit code is 2 for a wrong command line, and 1 for every other
-//! failure.
+//! A command that fails prints one message. The exit code is 2 for a wrong command line, and 1 for every other failure.
 
 use std::{
     io::{self, Write as _},

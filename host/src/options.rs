@@ -152,7 +152,7 @@ impl From<Execution> for berth_config::Execution {
 
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    // This field comes first, because each later field takes its own options out.
+    // The field comes first, because each later field takes its own options out.
     #[command(flatten)]
     pub all: AllOptions,
     /// kubeconfig file [default: $KUBECONFIG, the pod's service account, ~/.kube/config]

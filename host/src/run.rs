@@ -87,7 +87,7 @@ pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
 fn options_with_values(all: &AllOptions) -> Vec<(String, String)> {
     let run = Run::augment_args(clap::Command::new("run"));
     let own = run.get_arguments().filter_map(|option| Some((option.get_long()?, option.get_id().as_str())));
-    // These options are those of all commands.
+    // The other options are those of all commands.
     let of_all = [("log", "log"), ("log-format", "log_format")];
     let mut options: Vec<(String, String)> =
         own.chain(of_all).map(|(name, id)| (name.to_owned(), all.shown(id))).collect();

@@ -38,7 +38,7 @@ Examples:
   berth top --server 10.0.0.5:10259 --certificate-authority ca.crt
   berth top -o json                             once, for programs";
 
-/// What to look at, and how.
+/// The scheduler to show, and the form of the output.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {

@@ -21,7 +21,7 @@ const VERSION: &str = "0.20.2";
 /// The maximum time of a fetch. The database of advisories is a git repository, which some networks block.
 const FETCH: Duration = Duration::from_secs(60);
 
-/// What happens if something that the check needs is unavailable.
+/// The treatment of a check whose input is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unavailable {
     Fails,

@@ -55,10 +55,11 @@ pub struct PluginAnswers {
     /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
-    /// What the plugin says to people about the pod, before the step sends it anywhere. It is asked only if this is given.
+    /// The plugin's words for people about the pod, before the step sends the pod anywhere. The plugin is asked only if
+    /// this field is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<CaseWords>,
-    /// What the plugin says to people about the pod on nodes, by the names of the nodes.
+    /// The plugin's words for people about the pod on nodes, by the names of the nodes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub explain_nodes: BTreeMap<String, CaseWords>,
     /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.

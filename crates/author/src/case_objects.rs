@@ -36,7 +36,7 @@ const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// What is wrong with an object in a file of cases.
+/// The mistake in an object of a file of cases.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseObjectError {
     /// An object has a key that no object of its kind has. `place` is the place of the key, such as

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a plugin says to people: the whole text, or `contains` with a part of it.
+/// A plugin's words for people: the whole text, or `contains` with a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a text, or `contains` with a part of the text")]
 pub enum CaseWords {
@@ -22,7 +22,7 @@ pub struct PartOfWords {
 }
 
 impl CaseWords {
-    /// These words if the text is as expected, otherwise the text. An answer that is as expected thus equals the
+    /// The expected words if the text is as expected, otherwise the text. An answer that is as expected thus equals the
     /// expectation, and `--update` leaves it as the author wrote it.
     pub(crate) fn or_said(&self, text: String) -> Self {
         let is_expected = match self {

@@ -188,8 +188,8 @@ impl PluginHarness {
         Some(self.cluster.node_name(waiting.node).to_owned())
     }
 
-    /// Asks Permit again about a pod that waits there, and takes it through the points after Permit if the plugin lets it
-    /// go on. Returns what they answer; `None` if the pod does not wait.
+    /// Asks Permit again about a pod that waits at Permit, and takes the pod through the points after Permit if the
+    /// plugin lets it go on. Returns the answers of these points; `None` if the pod does not wait.
     ///
     /// # Errors
     /// The plugin fails.
@@ -287,8 +287,8 @@ impl PluginHarness {
         decided.map(|(answers, _)| answers)
     }
 
-    /// What the plugin says in its own words about the pod on each node, or about the pod as a whole for `None`, after the
-    /// points that choose a node. Empty if the plugin does not explain its answers.
+    /// The plugin's own words about the pod on each node, or about the pod as a whole for `None`, after the points that
+    /// choose a node. Empty if the plugin does not explain its answers.
     ///
     /// # Errors
     /// The plugin fails.

@@ -44,7 +44,7 @@ pub(crate) enum Target {
     Bind(NodeIdx),
     /// The pod goes to this node, until another plugin or the API server rejects the binding.
     BindingFails(NodeIdx),
-    /// The pod goes to this node, and stays at Permit if the plugin holds it there.
+    /// The pod goes to this node, and stays at Permit if the plugin holds the pod.
     Waits(NodeIdx),
 }
 
@@ -57,8 +57,8 @@ impl Target {
 }
 
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then
-/// Unreserve. A binding that fails ends after Permit. A pod that waits on Permit for a plugin counts as allowed, unless
-/// the target says that it stays there. Returns whether it does: the cycle is then still open.
+/// Unreserve. A binding that fails ends after Permit. A pod that waits at Permit for a plugin counts as allowed, unless
+/// the target says that the pod stays at Permit. Returns whether the pod stays: the cycle is then still open.
 pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) -> bool {
     let (Target::Bind(node) | Target::BindingFails(node) | Target::Waits(node)) = target;
     reserve(plugin, call, node, answering);
@@ -70,8 +70,8 @@ pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, an
     false
 }
 
-/// Calls Permit again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
-/// Permit, or Unreserve. Returns whether the plugin still holds the pod.
+/// Calls Permit again about a pod that waits at Permit. If the plugin no longer holds the pod, the points after Permit
+/// are called, or Unreserve. Returns whether the plugin still holds the pod.
 pub(crate) fn permit_again(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,

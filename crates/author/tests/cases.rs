@@ -234,7 +234,7 @@ fn the_answers_that_are_given_can_be_written_down() {
     }
 }
 
-/// A step without `expect` stays as it is, although the plugin gives no answer there either.
+/// A step without `expect` does not change, although the plugin gives no answer at this step either.
 #[test]
 fn a_step_without_answers_needs_no_place_for_them() {
     let wrong = CASES.replace("hint: skip", "hint: queue");

@@ -18,7 +18,7 @@ use crate::{
     workload::{Cluster, Pods, Scale, WORKLOADS, Workload},
 };
 
-/// What to measure, and what to do with the figures.
+/// The workloads to measure, and the use of the figures.
 #[derive(Args, Clone, Debug)]
 pub struct Measure {
     /// scheduler_perf's names of workloads, or parts of them [default: all workloads]; `list` prints the names

@@ -120,7 +120,7 @@ impl PostFilter for DefaultPreemption {
 }
 
 impl QueueingHint for DefaultPreemption {
-    /// This plugin never rejects a pod, so no event is a reason to try a pod again. The hints of the plugins that
+    /// DefaultPreemption never rejects a pod, so no event is a reason to try a pod again. The hints of the plugins that
     /// rejected the pod decide.
     fn queueing_hint(&mut self, _: &HintCall<'_>) -> bool {
         false
@@ -174,7 +174,8 @@ impl CandidateSearch {
                 errors.push(error);
             }
         }
-        // The order does not depend on the first node, so that the pod's condition stays the same.
+        // The order does not depend on the first node, so that the pod's condition does not change from one attempt to
+        // the next.
         errors.sort_unstable();
         if !errors.is_empty() {
             return only_status(error_status(&errors));

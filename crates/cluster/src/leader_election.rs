@@ -80,7 +80,7 @@ pub struct Coordination {
 enum Standing {
     /// Another candidate may lead. `leader` is the holder that the Lease named at the last attempt.
     Waiting { leader: Option<Arc<str>> },
-    /// This candidate leads. `renewed` is the time of the last renewal.
+    /// The candidate leads. `renewed` is the time of the last renewal.
     Leading { renewed: Instant },
     /// Leadership is lost for good.
     Lost(LeadershipLost),

@@ -81,7 +81,7 @@ impl ResourceAccess {
         }
     }
 
-    /// This access in one namespace. If `name` is not empty, the access is to this object alone.
+    /// A copy of the access for one namespace. If `name` is not empty, the access is to this object alone.
     #[must_use]
     pub fn to_object(self, namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..self }

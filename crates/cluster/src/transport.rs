@@ -124,7 +124,7 @@ impl Transport {
         self.service.oneshot(request).await
     }
 
-    /// This transport with another service in front of it.
+    /// The transport with another service in front of it.
     pub(crate) fn with_service<S>(self, service: S) -> Self
     where
         S: Service<Request<Body>, Response = Answer, Error = BoxError> + Clone + Send + Sync + 'static,

@@ -73,9 +73,9 @@ pub enum WatchEvent {
         /// The server's answer if it does not serve the kind.
         missing: Option<String>,
     },
-    /// This user may not list and watch the kind, so its objects are unknown. `Synced` follows once the user may. The
-    /// event is repeated for each list that [`WatchHandle::relist`] asked for. Pods and nodes have no such event: only
-    /// the log reports them.
+    /// The scheduler's user may not list and watch the kind, so the kind's objects are unknown. `Synced` follows once
+    /// the user may. The event is repeated for each list that [`WatchHandle::relist`] asked for. Pods and nodes have no
+    /// such event: only the log reports them.
     Forbidden {
         kind: Arc<KindRef>,
         /// The rule that the user's ClusterRole lacks.
@@ -154,8 +154,8 @@ impl WatchHandle {
         self.relists.send_modify(|requests| requests.lists += 1);
     }
 
-    /// Does the same as [`Self::relist`], and reports every pod again, changed or not, for a reader that has not kept
-    /// them all.
+    /// Relists as [`Self::relist`] does, and reports every pod again, changed or not, for a reader that has not kept
+    /// all pods.
     pub fn tell_pods_again(&self) {
         self.relists.send_modify(|requests| {
             requests.lists += 1;

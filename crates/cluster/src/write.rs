@@ -163,12 +163,12 @@ impl Writer {
         Self { client, lanes: Arc::new(Lanes::new()), throttle: None, flow: Flow::default() }
     }
 
-    /// This writer with a limit of `rate`. Retries count like first requests.
+    /// A copy of the writer with a limit of `rate`. Retries count like first requests.
     pub fn with_rate(self, rate: RequestRate) -> Self {
         Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
-    /// This writer for requests of this flow.
+    /// A copy of the writer for requests of this flow.
     #[must_use]
     pub fn on_behalf_of(self, flow: Flow) -> Self {
         Self { flow, ..self }

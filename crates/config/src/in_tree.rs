@@ -68,7 +68,7 @@ impl InTree {
         Self { built_ins: points.collect(), features: Features::default() }
     }
 
-    /// This catalogue for a scheduler with these features.
+    /// The catalogue for a scheduler with these features.
     #[must_use]
     pub fn with_features(self, features: Features) -> Self {
         Self { features, ..self }

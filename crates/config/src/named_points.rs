@@ -1,8 +1,8 @@
 //! The plugins that a configuration enables at an extension point by the point's own list.
 //!
 //! A configuration that enables a plugin at a point which the plugin does not implement is refused, as in
-//! kube-scheduler. If the plugin is loaded after the configuration was read, or a later binary lacks the point, the
-//! scheduler already runs. Then the answer of [`NamedPoints::missed`] says the same as the refusal.
+//! kube-scheduler. The configuration cannot be refused if the plugin is loaded later, or if a later binary lacks the
+//! point, because the scheduler already runs. [`NamedPoints::missed`] returns the text of the refusal for these cases.
 
 use berth_framework::{Point, Points};
 use berth_model::PluginName;

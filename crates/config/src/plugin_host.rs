@@ -51,7 +51,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const OUTPUT_BYTES: u64 = 16 << 20;
 /// One status has at most this many reasons, and one answer has at most this many effects: no person reads more.
 const OUTPUT_ELEMENTS: u32 = 1024;
-/// This is enough to follow a plugin by reading the log. More lines would hide the scheduler's own.
+/// A reader of the log can follow a plugin with this number of lines. More lines would hide the scheduler's own lines.
 const LOG_LINES_PER_SECOND: u32 = 20;
 /// A plugin that fails for every pod reaches this number within a few pods. A plugin that fails less than once in two
 /// minutes does not.
@@ -67,7 +67,7 @@ const PROBATION_PERIOD: Duration = Duration::from_secs(60);
 /// One timeout on a loaded machine is not reason enough to go back to the old version.
 const PROBATION_FAULTS: u32 = 2;
 
-/// This is several times the size of a plugin that contains an interpreter of Python or JavaScript.
+/// The limit is several times the size of a plugin that contains an interpreter of Python or JavaScript.
 const FILE_BYTES: u64 = 128 << 20;
 const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
 const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
@@ -98,7 +98,7 @@ pub struct PluginSettings {
     pub limits: PluginLimits,
     /// The grants in the plugin's own entry; `None` if it has none.
     pub grants: Option<PluginGrants>,
-    /// What happens to pods while the plugin is out of service.
+    /// The treatment of pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,
     /// The execution in the plugin's own entry; `None` if the entry has none.
     pub execution: Option<Execution>,
@@ -175,7 +175,7 @@ pub struct PluginGrants {
 pub struct PluginHostConfigError {
     /// The name that the caller gave to the text.
     pub file: String,
-    /// The field, and what to write there, if the problem does not say it.
+    /// The field and the value to write in it, if the problem does not name them.
     pub advice: Option<String>,
     /// The problem, with the field, line and column.
     #[source]

@@ -268,7 +268,7 @@ fn read_identity(fields: &Fields<'_>) {
 }
 
 fn read_parallelism(fields: &Fields<'_>) -> u32 {
-    // This number is enough to use a few cores. The number is kube-scheduler's.
+    // The default is kube-scheduler's.
     let parallelism = fields.whole32("parallelism").unwrap_or(16);
     if parallelism <= 0 {
         fields.invalid("parallelism", parallelism, "should be an integer value greater than zero");

@@ -48,7 +48,7 @@ impl fmt::Display for LeaseName<'_> {
 /// The Lease of the cluster's own scheduler.
 const KUBE_SCHEDULERS_LEASE: LeaseName<'static> = LeaseName { namespace: "kube-system", name: "kube-scheduler" };
 
-/// What the API server answered to the first questions.
+/// The API server's answers to the first questions.
 pub(crate) struct Answer {
     connection: Result<Connection, ConnectError>,
     /// The server's facts, and how long it takes to answer; `None` without a connection.

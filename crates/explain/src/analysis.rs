@@ -65,7 +65,7 @@ pub struct Analysis {
     pub took: Vec<PluginTook>,
     /// The report on the node that the caller asked about.
     pub node: Option<NodeReport>,
-    /// What plugins say in their own words, in the order of the profile.
+    /// The plugins' own words, in the order of the profile.
     pub words: Vec<PluginWords>,
     /// The words that could not be had, with the reasons. [`Explanation::notes`](crate::Explanation::notes) takes them.
     #[serde(skip)]
@@ -163,7 +163,7 @@ pub struct Preemption {
     pub message: String,
 }
 
-/// What a plugin says about the pod in its own words.
+/// A plugin's own words about the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginWords {

@@ -22,7 +22,7 @@ pub struct Lack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSum {
-    /// Its name.
+    /// The name of the resource.
     pub resource: String,
     /// The amount that the pod requests.
     pub requested: i64,

@@ -89,7 +89,7 @@ fn changes(call: &Call<'_>, obstacles: &Obstacles) -> Vec<Change> {
     if refuses("NodeResourcesFit")
         && let Some(node) = obstacles.nearest
     {
-        // Where nothing is left, no smaller request helps. The number of pods is no request.
+        // A smaller request does not help on a node that has nothing left. The number of pods is no request.
         let shortages = shortages(table, pod, node);
         if !shortages.is_empty() && shortages.iter().all(|(resource, free)| *free > 0 && *resource != Sym::PODS) {
             changes.push(Change::Requests(shortages));

@@ -372,7 +372,7 @@ fn write_plugins(out: &mut String, analysis: &Analysis) -> fmt::Result {
     Ok(())
 }
 
-/// What plugins say about the pod as a whole.
+/// The plugins' words about the pod as a whole.
 fn about_pod(analysis: &Analysis) -> impl Iterator<Item = &PluginWords> {
     analysis.words.iter().filter(|words| words.node.is_none())
 }

@@ -1,6 +1,7 @@
-//! What plugins say in their own words.
+//! The plugins' own words about a pod.
 //!
-//! The words come after everything else that plugins are asked: a plugin that breaks here costs only its words.
+//! Plugins are asked for their words after all other questions, so a plugin that breaks at this point costs only its
+//! words.
 
 use berth_framework::{
     Call, CycleId, Plugin, PluginIdx, Point, Profile, Status,

@@ -17,7 +17,7 @@ pub struct Rule {
     /// The requests that the rule is about. If this is missing, the rule is about all requests.
     #[serde(default, rename = "match")]
     pub matches: Match,
-    /// What happens to them.
+    /// The fault of these requests.
     pub fault: InjectedFault,
     /// The share of these requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault hits.
     #[serde(default = "always")]
@@ -55,7 +55,7 @@ pub struct Match {
     pub user_agent: String,
 }
 
-/// What happens to a request or a watch that is hit.
+/// The fault of a request or a watch that the rule selects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum InjectedFault {

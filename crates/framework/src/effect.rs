@@ -82,7 +82,7 @@ pub enum Effect {
         warning: bool,
         /// The reason, for people.
         reason: String,
-        /// What was done or tried.
+        /// The action that was done or tried.
         action: String,
         /// The text for people.
         note: String,

@@ -1,8 +1,8 @@
-//! The equivalence cache: it keeps what was computed for one pod for other pods of the same equivalence class.
+//! The equivalence cache: it keeps the results for one pod, for other pods of the same equivalence class.
 //!
-//! Pods of one class ([`EquivalenceClass`]) differ only in what identifies them, as the pods of one controller do. The
-//! owner of the cache decides what is kept for a class. [`run`](crate::run) keeps answers about nodes. The host of
-//! components keeps how far a component's answers reach, and the cycle that the pods of a class share there.
+//! Pods of one class ([`EquivalenceClass`]) differ only in their names, as the pods of one controller do. The owner of
+//! the cache chooses the type of the results. [`run`](crate::run) keeps answers about nodes. The host of components
+//! keeps the data on which a component's answers depend, and the cycle that the pods of a class share in the component.
 //!
 //! # Policy
 //! - A class gets an entry when its second pod comes. A pod that is unlike all others, for example one of a

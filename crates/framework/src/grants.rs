@@ -103,25 +103,25 @@ const GUARDED_KINDS: [&str; 9] = [
 
 /// API groups whose kinds all give such power or rights.
 const GUARDED_GROUPS: [&str; 16] = [
-    // These groups decide who may do what, and identify users.
+    // The first groups control access, and identify users.
     "admissionregistration.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "certificates.k8s.io",
     "rbac.authorization.k8s.io",
-    // These groups decide which kinds exist, which servers serve and store them, and which requests the API server
+    // The next groups decide which kinds exist, which servers serve and store them, and which requests the API server
     // handles first.
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "flowcontrol.apiserver.k8s.io",
     "internal.apiserver.k8s.io",
     "storagemigration.k8s.io",
-    // This group decides which of several controllers leads, and which nodes are alive.
+    // The Leases of this group decide which of several controllers leads, and which nodes are alive.
     "coordination.k8s.io",
-    // These groups run pods.
+    // The next groups run pods.
     "apps",
     "batch",
-    // These groups isolate pods and keep them available.
+    // The last groups isolate pods and keep them available.
     "networking.k8s.io",
     "node.k8s.io",
     "policy",

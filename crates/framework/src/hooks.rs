@@ -35,7 +35,7 @@ pub trait Reuse {
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 
-/// What a plugin's answers at Filter and Score about one node depend on, besides the plugin's configuration.
+/// The data on which a plugin's answers at Filter and Score about one node depend, besides the plugin's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// Answers depend on anything in the cluster, or on the identity of the pod, so the plugin is asked about each pod.

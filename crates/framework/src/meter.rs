@@ -39,7 +39,7 @@ pub struct PointTime {
 /// A call of one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginTime {
-    /// Which plugin.
+    /// The plugin that was called.
     pub plugin: PluginIdx,
     /// The label `extension_point`.
     pub point: &'static str,
@@ -64,8 +64,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// How often `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it counts once for
-    /// each node.
+    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it
+    /// counts once for each node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
         self.calls[point].get(plugin.index()).copied().unwrap_or(0)
@@ -103,7 +103,7 @@ struct Timer {
     seed: u64,
     /// One of this many attempts has its plugins timed.
     sampled: u64,
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     tracing: TraceSampling,
     /// The time of the last plugin's answer; `None` while plugins are neither timed nor traced.
     lap: Option<Duration>,

@@ -1,8 +1,8 @@
 //! The extension points as traits. Calls are batches: they take a pod and all candidates, and return a set or a column.
 //!
 //! Only one scheduling cycle runs at a time, so a plugin may keep the state of the current cycle in itself. PreFilter
-//! starts the state afresh; a plugin without PreFilter does so at the first call with a new [`CycleId`]. State that
-//! must live until the pod is bound is kept under the cycle's id until [`EndCycle`](crate::EndCycle).
+//! starts the state afresh; a plugin without PreFilter starts it afresh at the first call with a new [`CycleId`]. State
+//! that must live until the pod is bound is kept under the cycle's id until [`EndCycle`](crate::EndCycle).
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ pub trait Filter {
     ///
     /// Preemption asks several times about the same pods. The uid identifies a pod: in one cycle, and as long as
     /// [`PodTable::position`](berth_model::PodTable::position) stays the same, a uid stands for one pod with the same
-    /// content. The plugin may keep what it computed for the pod or was sent about it.
+    /// content. The plugin may keep its results for the pod and the data that it was sent about the pod.
     ///
     /// # Errors
     /// The attempt fails with this status.

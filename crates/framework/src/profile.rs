@@ -134,8 +134,8 @@ impl Profile {
         idx
     }
 
-    /// Gives `plugin` the last place at `point`. It runs there as long as its binary implements the point. The next
-    /// binary of its name may implement other points.
+    /// Gives `plugin` the last place at `point`. The plugin runs at this point as long as its binary implements the
+    /// point. The next binary of its name may implement other points.
     pub fn want(&mut self, point: Point, plugin: PluginIdx) {
         self.wanted.enable(point, plugin);
         self.settle(point);
@@ -465,7 +465,7 @@ pub struct PluginsAt<P: ?Sized> {
 }
 
 impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
-    /// This iteration without the first `n` positions.
+    /// The iteration without the first `n` positions.
     #[must_use]
     pub fn skip(mut self, n: usize) -> Self {
         self.positions.start = n.min(self.positions.end);

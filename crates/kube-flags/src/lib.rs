@@ -250,7 +250,7 @@ pub struct Given(ArgMatches);
 /// The flags about serving HTTPS, as options of another command.
 #[derive(Clone, Debug)]
 pub struct ServingFlags(
-    /// These and no others.
+    /// The flags about serving, and no others.
     pub Given,
 );
 

@@ -4,7 +4,7 @@ use berth_model::{BinaryId, Digest};
 
 /// The counters that a caller's handle on a binary must provide.
 pub trait CountCalls {
-    /// How often all instances of the binary were called; 0 for native code, whose calls are not counted.
+    /// The number of calls of all instances of the binary; 0 for native code, whose calls are not counted.
     fn n_calls(&self) -> u64;
 
     /// The number of these calls that were answered questions about pods.

@@ -59,7 +59,7 @@ struct CountedFault {
     owner: Option<OwnerId>,
 }
 
-/// How a fault counts.
+/// The weight of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
     /// The fault does not count, because a recent fault was about a pod of the same owner.

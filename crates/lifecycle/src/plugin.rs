@@ -169,7 +169,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         gone
     }
 
-    /// Follows an event: changes the state, and gives each profile the binary that now serves there.
+    /// Follows an event: changes the state, and gives each profile the binary that now serves in it.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         self.had_file |= matches!(event, Event::Found(_) | Event::FileRefused(_));
         let mut consequences = self.apply(event, now, policy);
@@ -178,8 +178,9 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Follows a fault of a component. Some profiles have lost their instance through it. If the component stays in
-    /// charge, they get another instance, at once or after a delay; until it is made, no binary serves there.
+    /// Follows a fault of a component. Some profiles have lost their instance through the fault. If the component stays
+    /// in charge, these profiles get another instance, at once or after a delay. No binary serves in them until the
+    /// instance is made.
     pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Fault { digest, reason, scheduler_names, .. } = fault.clone();
         let mut consequences = self.apply(Event::Faulted(fault), now, policy);
@@ -320,7 +321,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// The swaps that give every profile the binary that serves there.
+    /// The swaps that give every profile the binary that serves in it.
     fn settle(&mut self, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         let mut absences = std::collections::BTreeSet::new();

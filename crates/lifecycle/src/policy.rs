@@ -26,7 +26,7 @@ pub trait OperatorPolicy {
 /// The policy for one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginPolicy {
-    /// What happens to pods while no binary serves.
+    /// The treatment of pods while no binary serves.
     pub failure_policy: FailurePolicy,
     /// The number of faults after which a component is taken out of service.
     pub quarantine: Quarantine,

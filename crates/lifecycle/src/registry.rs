@@ -304,7 +304,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name)?.life().refused()?.digest
     }
 
-    /// The binary that the profile said it took; `None` if no binary serves there.
+    /// The binary that the profile said it took; `None` if no binary serves in the profile.
     #[must_use]
     pub fn taken_by(&self, name: &str, scheduler_name: &str) -> Option<BinaryId> {
         self.plugins.get(name)?.taken_by(scheduler_name)

@@ -193,7 +193,7 @@ impl Features {
         self.0 & Self::bit(feature) != 0
     }
 
-    /// These features with `feature` on or off.
+    /// A copy of the features with `feature` on or off.
     #[must_use]
     pub fn with(self, feature: Feature, is_on: bool) -> Self {
         let others = self.0 & !Self::bit(feature);

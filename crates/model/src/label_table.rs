@@ -100,8 +100,8 @@ impl LabelTable {
         self.rows.get(node.index()).map_or(&[], |labels| labels)
     }
 
-    /// A number that grows whenever the labels of some node change. Results from columns hold as long as it stays the
-    /// same.
+    /// A number that grows whenever the labels of some node change. Results from columns hold as long as the number
+    /// stays the same.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version

@@ -282,7 +282,8 @@ impl FromIterator<NodeIdx> for NodeSet {
     }
 }
 
-/// The first row, if the rows follow each other without a gap. Most rows do so in the order in which nodes are visited.
+/// The first row, if the rows follow each other without a gap. Most rows follow each other in the order in which nodes
+/// are visited.
 #[inline]
 fn first_of_run(rows: &[NodeIdx]) -> Option<NodeIdx> {
     let first = *rows.first()?;

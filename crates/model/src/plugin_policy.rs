@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// What happens to the pods of profiles that use a plugin which is out of service.
+/// The treatment of pods whose profile uses a plugin that is out of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FailurePolicy {
     /// The pods stay pending, because the plugin's rules still hold.

@@ -50,7 +50,7 @@ impl Resources {
 pub struct Toleration {
     /// [`Sym::NONE`] matches every key.
     pub key: Sym,
-    /// How the value is compared.
+    /// The comparison with the value.
     pub operator: TolerationOperator,
     /// The value that is compared with the value of the taint.
     pub value: Sym,
@@ -123,7 +123,7 @@ impl Toleration {
 pub struct Requirement {
     /// The label or field.
     pub key: Sym,
-    /// How the values are compared.
+    /// The comparison with the values.
     pub operator: Operator,
     /// The values; empty for `Exists` and `DoesNotExist`.
     pub values: Vec<Sym>,

@@ -124,9 +124,9 @@ impl Quantity {
         }
     }
 
-    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form when it compares it
-    /// with one that is too large or too fine for the compact form. Sums and order stay the same. Only the rounding of
-    /// negative fractions and the results beyond `i64` differ.
+    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form before a comparison
+    /// with a quantity that is too large or too fine for the compact form. Sums and order do not change. Only the
+    /// rounding of negative fractions and the results beyond `i64` differ.
     #[must_use]
     pub fn widened(&self) -> Self {
         Self::new(Amount::Wide(self.amount.to_decimal()), self.format)

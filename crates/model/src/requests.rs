@@ -42,7 +42,7 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
-/// How a resize in progress counts besides the spec.
+/// The treatment of a resize in progress, besides the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
     /// The resize does not count, only the spec.
@@ -55,7 +55,7 @@ pub enum Resizes {
 }
 
 impl Resizes {
-    /// How the release counts resized pods.
+    /// The treatment of resized pods in a release with these features.
     #[must_use]
     pub fn of(features: Features) -> Self {
         if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
@@ -69,7 +69,7 @@ impl Resizes {
 /// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How a resize in progress (`status`) counts besides the spec.
+    /// The treatment of a resize in progress (`status`), besides the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
@@ -82,7 +82,7 @@ pub struct Options {
 pub struct PodRequests {
     /// The result of [`spec_requests`].
     pub spec: Requests,
-    /// The result of [`placed_requests`] and [`balanced_requests`], which is the same.
+    /// The result of [`placed_requests`], which equals that of [`balanced_requests`].
     pub placed: Requests,
     /// The result of [`placed_non_zero`].
     pub placed_non_zero: NonZeroRequests,

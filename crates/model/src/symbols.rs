@@ -215,8 +215,8 @@ impl Symbols {
     }
 
     /// A number that grows whenever symbols were freed. Results that were computed from the text of a symbol, and that
-    /// are kept longer than its pods and nodes, hold as long as it stays the same. Afterwards the symbol may stand for
-    /// another string.
+    /// are kept longer than its pods and nodes, hold as long as the number stays the same. Afterwards the symbol may
+    /// stand for another string.
     #[must_use]
     pub fn n_sweeps(&self) -> u64 {
         self.n_sweeps

@@ -80,7 +80,7 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
     for plugin in plugins {
         cargo.args(["--package", &plugin.package]);
     }
-    // These variables are meant for the build of the host, not for wasm.
+    // The variables are meant for the build of the host, not for wasm.
     for inherited in ["RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]
     {
         cargo.env_remove(inherited);

@@ -76,7 +76,8 @@ fn rows(plugin: &PluginReport) -> Table {
     table
 }
 
-/// How long calls take, beside the binary before. Nothing is measured of a plugin that no pod was asked about.
+/// The times of the plugin's calls, beside the times of the previous binary. `None` if the plugin was asked about no
+/// pod.
 fn latencies(plugin: &PluginReport) -> Option<Table> {
     if plugin.latencies.is_empty() {
         return None;

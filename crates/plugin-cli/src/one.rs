@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::{admin_client::AdminClient, output::Output};
 
-/// Which scheduler to speak to, and as which user.
+/// The scheduler to connect to, and the user.
 #[derive(Args, Debug)]
 pub struct Server {
     /// The scheduler's --admin-socket [default: that of this user's scheduler]

@@ -70,7 +70,7 @@ pub struct PluginReport {
     pub probation: Option<ProbationReport>,
     /// The serving binaries, each once, because profiles may differ.
     pub binaries: Vec<ServingBinary>,
-    /// What happened to the plugin since the start of the process, the newest first. Old entries are dropped.
+    /// The events in the plugin's life since the start of the process, the newest first. Old entries are dropped.
     pub history: Vec<PastEvent>,
     /// How long calls take at each extension point, beside the binary before.
     pub latencies: Vec<PointLatency>,
@@ -167,7 +167,7 @@ impl fmt::Display for ProbationReport {
     }
 }
 
-/// A binary, the places where it serves, and its grants there.
+/// A binary, the profiles in which it serves, and its grants in each of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServingBinary {

@@ -43,7 +43,7 @@ pub struct Granted {
     pub pod_json: bool,
 }
 
-/// What the operator must write so that a plugin gets grants.
+/// The text that the operator must write so that a plugin gets grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantsHint {
     /// The entry of the configuration.

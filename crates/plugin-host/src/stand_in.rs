@@ -79,7 +79,7 @@ impl Hosted for Placeholder {
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 
-    /// This does nothing, because a stand-in is never asked.
+    /// The body does nothing, because a stand-in is never asked.
     fn answered_badly(&mut self, _reason: &str) {}
 }
 

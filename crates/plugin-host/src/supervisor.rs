@@ -190,7 +190,7 @@ impl Supervisor {
             }
             Message::Settings(settings) => {
                 let consequences = self.settings_changed(settings);
-                // That task ends only together with this one.
+                // The task of pulls ends only together with the supervisor.
                 let _ = self.pulls.send(PullOrder::Settings);
                 (consequences, By::PluginConfig)
             }
@@ -455,7 +455,7 @@ impl Supervisor {
     /// that is done.
     fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
         if self.inventory.is_pulled(plugin) {
-            // That task ends only together with this one.
+            // The task of pulls ends only together with the supervisor.
             let _ = self.pulls.send(PullOrder::Now(plugin.clone()));
             return Ok(Consequences::default());
         }

@@ -53,7 +53,8 @@ pub fn shown(kind: &KindRef) -> String {
     format!("{}/{name}", kind.api_version())
 }
 
-/// The kind of Kubernetes with the same `apiVersion` whose name is close to this one, which is not among them.
+/// The kind of Kubernetes whose name is close to `kind`, under the same `api_version`. `kind` itself is no kind of
+/// Kubernetes.
 #[must_use]
 pub fn nearest(api_version: &str, kind: &str) -> Option<String> {
     let known: Vec<String> = KindRef::well_known()
@@ -65,7 +66,7 @@ pub fn nearest(api_version: &str, kind: &str) -> Option<String> {
     if names.contains(&kind) { None } else { berth_config::nearest(kind, &names) }
 }
 
-/// What to do about a kind that the API server does not serve.
+/// Advice about a kind that the API server does not serve.
 #[must_use]
 pub fn advice_on_missing(kind: &KindRef) -> String {
     if is_of_built_ins(kind) {

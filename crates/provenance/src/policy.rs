@@ -89,7 +89,7 @@ pub struct Evidence {
 pub enum Trust {
     /// There is no policy.
     NotAsked,
-    /// These signers signed.
+    /// The signers of this list signed.
     Signed(Vec<String>),
     /// None of the signers signed, but `unsigned` lets the binary run.
     Tolerated { unsigned: Unsigned, reason: String },

@@ -32,6 +32,6 @@ pub trait Policy {
 pub enum Gate {
     /// The pod may enter.
     Open,
-    /// This plugin keeps the pod out.
+    /// The plugin of this name keeps the pod out.
     Closed(Arc<str>),
 }

@@ -222,7 +222,7 @@ impl Queue {
     }
 }
 
-/// These methods move records between places.
+/// The following methods move records between places.
 impl Queue {
     /// Asks PreEnqueue again about pods in activeQ and backoffQ for which `concerns` holds. The caller does this when a
     /// plugin that was not asked about these pods serves again.

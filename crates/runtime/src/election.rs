@@ -136,7 +136,7 @@ impl Turn {
     }
 }
 
-/// What this program says about itself to the API server's coordinator.
+/// The data of this program for the API server's coordinator.
 fn coordination(release: Release) -> Coordination {
     let newest = Release::ALL.into_iter().max().unwrap_or(release);
     let version = |release: Release| format!("{}.0", release.as_str());

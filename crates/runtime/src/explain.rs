@@ -453,8 +453,8 @@ fn ask(
     (analysis, answer)
 }
 
-/// What the first of these plugins that keeps the pod out of activeQ answers at PreEnqueue, or the last one if each of
-/// them lets the pod in.
+/// The answer at PreEnqueue of the first of these plugins that keeps the pod out of activeQ, or of the last plugin if
+/// each of them lets the pod in.
 fn at_the_gates(
     profile: &mut Profile,
     pod: &Pod,

@@ -53,7 +53,7 @@ pub enum Serving {
     Https,
 }
 
-/// How the leader among the replicas is found, if `leaderElection.leaderElect` is true.
+/// The method of leader election, if `leaderElection.leaderElect` is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Election {
     /// The replicas contend for the Lease.

@@ -74,7 +74,7 @@ impl Traces {
         Ok(Self(Some(Arc::new(Tracing { sampling, ids, spans, metrics }))))
     }
 
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     pub(crate) fn sampling(&self) -> TraceSampling {
         self.0.as_ref().map_or_else(TraceSampling::default, |tracing| tracing.sampling)
     }

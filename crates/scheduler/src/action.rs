@@ -325,7 +325,7 @@ pub struct EventRecord {
     pub warning: bool,
     /// The reason in one word, such as `FailedScheduling`.
     pub reason: Cow<'static, str>,
-    /// What was done or tried, such as `Binding`.
+    /// The action that was done or tried, such as `Binding`.
     pub action: Cow<'static, str>,
     /// The text for people.
     pub note: String,

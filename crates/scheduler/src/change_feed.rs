@@ -63,7 +63,7 @@ pub struct ChangeBatch {
 /// A pod with its place.
 #[derive(Clone, Debug)]
 pub struct FollowedPod {
-    /// The newest object of the pod. For a pod on a node, it is the object that the cache counts there.
+    /// The newest object of the pod. The cache counts this object if the pod is on a node.
     pub pod: Arc<Pod>,
     /// The limits of the pod, if it has any.
     pub limits: Option<Arc<Requests>>,
@@ -80,7 +80,7 @@ pub enum PodPlace {
     Queued(Box<Waiting>),
     /// The pod is between Reserve and PostBind.
     Binding(Box<PodBinding>),
-    /// The pod is bound and assumed to be on the node, but the watch has not shown it there yet.
+    /// The pod is bound and assumed to be on the node, but the watch has not shown the pod on the node yet.
     Assumed {
         /// The node's name.
         node: Sym,

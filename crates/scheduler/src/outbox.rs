@@ -32,7 +32,7 @@ pub(crate) struct Outbox {
     effect_bytes: EffectBytes,
     /// A clock for steps that are shorter than the unit of [`Time`].
     clock: Option<Arc<dyn Clock>>,
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     tracing: TraceSampling,
 }
 
@@ -103,7 +103,7 @@ impl Outbox {
         self.tracing = tracing;
     }
 
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     pub(crate) fn tracing(&self) -> TraceSampling {
         self.tracing
     }

@@ -20,7 +20,7 @@ pub(crate) struct Profiles {
     by_name: FxHashMap<Sym, usize>,
     /// The clock that times plugins, and the seed of the sampling.
     clock: Option<(Arc<dyn Clock>, u64)>,
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     tracing: TraceSampling,
     /// The kinds that no plugin can see.
     unlisted: Arc<UnlistedKinds>,

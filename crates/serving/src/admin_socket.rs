@@ -145,8 +145,7 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
         let error = OwnersSocket::bind(&dir.path().join("admin.sock")).expect_err("refused");
         assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
-        // This folder belongs to another user only. Root gives the folder away, if it may; for other users, the root
-        // folder is such a folder.
+        // Every user but root has such a folder: the root folder. Root gives a folder away, if it may.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         let folder = match own_uid() {
             Some(0) if chown(dir.path(), Some(1), None).is_err() => return,

@@ -96,7 +96,7 @@ pub struct Metrics {
     process: ProcessMetrics,
     /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
-    /// What the command line says about what is shown.
+    /// The options of the command line about the metrics that are shown.
     options: Mutex<MetricsOptions>,
     /// The refused effects by plugin and kind. A metric cannot list its labels.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
@@ -107,7 +107,7 @@ pub struct Metrics {
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
 }
 
-/// What the command line says about the metrics that are shown.
+/// The options of the command line about the metrics that are shown.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsOptions {
     /// `--disabled-metrics`: full names of metrics that are not shown.

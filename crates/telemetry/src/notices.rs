@@ -92,7 +92,7 @@ pub enum Notice {
     },
     /// The pods of one owner are held back because of a plugin's faults.
     PodsHeld {
-        /// Which pods, and for how long, as a sentence.
+        /// A sentence that names the held pods and the time of the hold.
         held: String,
         reason: String,
     },

@@ -25,7 +25,7 @@ pub struct Answers {
 pub struct Scores {
     /// The results of Score.
     pub raw: Vec<i64>,
-    /// The results of Normalize; the same as `raw` if the plugin does not normalise.
+    /// The results of Normalize; equal to `raw` if the plugin does not normalise.
     pub normalized: Vec<i64>,
 }
 

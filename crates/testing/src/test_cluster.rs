@@ -37,8 +37,8 @@ impl TestCluster {
         self.set_interned_node(node)
     }
 
-    /// Does the same as [`Self::set_node`] with a node in the form that plugins see. It only has a name and the values
-    /// that `edit` sets.
+    /// Sets a node as [`Self::set_node`] does, but in the form that plugins see. The node only has a name and the
+    /// values that `edit` sets.
     pub fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) -> NodeIdx {
         let mut node = Node { name: self.sym(name), ..Node::default() };
         edit(&mut node);

@@ -69,7 +69,7 @@ impl CompileLimits {
     }
 }
 
-/// How to start a process that calls [`compile_for_parent`].
+/// The command of a process that calls [`compile_for_parent`].
 #[derive(Clone, Debug)]
 pub struct CompilerProcess {
     /// The program to start. It must be the program of this process, because artefacts of another program do not fit.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use berth_framework::Share;
 use wasmtime::ResourceLimiter;
 
-/// What happens to pods about which a plugin is not asked, because it used up its share of the scheduling thread or
-/// keeps faulting over them.
+/// The treatment of pods about which a plugin is not asked, because the plugin used up its share of the scheduling
+/// thread or keeps faulting over these pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotAsked {
     /// The pods wait.
@@ -34,7 +34,7 @@ pub struct Limits {
     /// The share of the scheduling thread that all calls of the plugin together may use. `None` means no bound: the
     /// program's own components have none, like native plugins.
     pub share: Option<Share>,
-    /// What happens to pods about which the plugin is not asked.
+    /// The treatment of pods about which the plugin is not asked.
     pub when_not_asked: WhenNotAsked,
     /// The bytes of all linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and
     /// 22 MiB as strings.

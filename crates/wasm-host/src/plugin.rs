@@ -191,7 +191,8 @@ impl ComponentPlugin {
         }
     }
 
-    /// How a call about the pod of a cycle is made. Afterwards the instance knows the pod or a similar pod.
+    /// The way in which a call shows the pod of a cycle. After the call, the instance knows the pod or a pod of its
+    /// equivalence class.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.turn_to(call);
         if let Some(participation) = self.classes.participation(call.cycle) {

@@ -81,7 +81,7 @@ impl PluginStats {
         self.dropped_log_lines.load(Ordering::Relaxed)
     }
 
-    /// How often the plugin was not asked because it had used up its share of the scheduling thread.
+    /// The number of times that the plugin was not asked because it had used up its share of the scheduling thread.
     #[must_use]
     pub fn out_of_time(&self) -> u64 {
         self.out_of_time.load(Ordering::Relaxed)

@@ -326,7 +326,7 @@ impl<'a> Placing<'a> {
                 Step::KnownNodeWent(node) => self.simulation.show_node(*node),
             }
         }
-        // These are requests that follow from the removal of pods.
+        // The requests that follow from the removal of pods.
         while self.simulation.decide() {
             self.simulation.confirm(&mut self.changes)?;
         }

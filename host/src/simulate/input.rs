@@ -48,7 +48,7 @@ const KINDS: [(&str, &str); 21] = [
     ("resource.k8s.io/v1", "ResourceSlice"),
 ];
 
-/// Where the cluster comes from.
+/// The source of the cluster.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
     /// Manifests of the cluster and of pods to be placed: files or folders, YAML or JSON; `-` is standard input. Can be repeated

@@ -329,7 +329,7 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     assert!(shown.contains(needs), "{shown}");
     let file = "\n--plugin-config      {apiVersion: berth.dev/v1alpha1, kind: PluginHostConfiguration, plugins: [";
     assert!(shown.contains(file) && !shown.ends_with("\n\n"), "{shown}");
-    // What the cases grant is not contradicted, even if it is more than they use.
+    // The grants of the cases are not contradicted, even if the cases use fewer grants.
     let with_grants = |grants: &str| fs::write(project.path().join("cases.yaml"), format!("{grants}\n{cases}"));
     let granted = "grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch, create], \
                    namespaces: [\"*\"]}]}";

@@ -141,7 +141,7 @@ async fn kube_schedulers_flags_that_make_no_sense() {
     check_kube_scheduler(&[], &["--logging-format=xml"], &["--logging-format xml: use text or json"]).await;
 }
 
-/// What comes after the flags is logged, as in kube-scheduler.
+/// The arguments after the flags are logged, as in kube-scheduler.
 #[tokio::test]
 async fn settings_that_kube_scheduler_refuses() {
     let failed = "\"command failed\" err=";

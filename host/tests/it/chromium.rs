@@ -283,7 +283,7 @@ async fn every_view_is_reached_by_keyboard() {
         chromium.go_to(link).await;
         assert_eq!(chromium.path().await, path, "{link}");
     }
-    // The form of the example, as it stands there.
+    // The form of the example, as the page shows it at first.
     chromium.go_to("What if").await;
     chromium.go_to("Ask").await;
     let text = chromium.text().await;

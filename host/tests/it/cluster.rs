@@ -30,7 +30,7 @@ use crate::process::{DEADLINE, Process};
 /// Requests that may be under way at the same time when pods are created.
 const CREATES: usize = 8;
 
-/// A sandbox. It ends with the test, and so does its process.
+/// A sandbox. The sandbox and its process end with the test.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub pods: Api<Pod>,

@@ -60,7 +60,7 @@ fn unmoved(text: &str) -> Vec<&'static str> {
 
 async fn all_moved(scheduler: &Scheduler) {
     let text = scheduler.until("/metrics", |text| unmoved(text).is_empty()).await;
-    // These metrics have no line before their first event.
+    // Such metrics have no line before their first event.
     for absent in ["scheduler_resourceclaim_creates_total{", "scheduler_volume_scheduling_stage_error_total{"] {
         assert!(!text.contains(absent), "nothing has happened that {absent} counts");
     }

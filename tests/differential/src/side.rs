@@ -147,7 +147,7 @@ impl Side {
             let mut attempts = of("scheduler_schedule_attempts_total");
             attempts.retain(|(series, _)| !series.contains("\"error"));
             let state = (outcomes(&pods), format!("{attempts:?}"));
-            // These pods are tried again and again.
+            // The scheduler tries such pods again and again.
             let n_failing = count(&pods, is_failing)?;
             let undecided: Vec<&str> = pods.iter().filter(|pod| !is_decided(pod)).map(name).collect();
             // A pod that names a missing claim is gated, and its status does not show it.
@@ -223,8 +223,8 @@ fn configuration(kubeconfig: &Path) -> Value {
     })
 }
 
-/// The weights. The scores of TaintToleration distinguish nodes of different ranks. They decide only if the sum of all
-/// other scores is the same, because the order of nodes, which breaks ties, is not forced at the start.
+/// The weights. The scores of TaintToleration distinguish nodes of different ranks. The weights matter only if the sums
+/// of all other scores are equal, because the order of nodes, which breaks ties, is not forced at the start.
 fn decisive_weights() -> Value {
     let others = [
         ("NodeAffinity", 2000),

@@ -14,9 +14,9 @@ pub enum GuestFault {
     ExhaustMemory,
     /// Recurses until the stack is used up.
     ExhaustStack,
-    /// Reads just below address 0, as a component does that has its stack there and used it up.
+    /// Reads just below address 0, as a component does that has its stack at address 0 and used it up.
     ReadBelow,
-    /// Calls a function that is not there, as a component does whose author left out the method.
+    /// Calls a function that does not exist, as a component does whose author left out the method.
     NoMethod,
     /// Answers with a reason of 5,000 bytes, where the answer is a `result`.
     LongReason,

@@ -139,7 +139,7 @@ pub(crate) fn plugin_that_starts(
         "export berth:scheduler/cycle@0.2.0",
         &interface,
     ];
-    // This point is only called for plugins that have both.
+    // The point is only called for plugins that have both interfaces.
     if at == At::PreBindPreFlight {
         items.push("export berth:scheduler/pre-bind@0.2.0");
     }

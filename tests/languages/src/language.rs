@@ -59,7 +59,7 @@ fn is_required(folder: &str) -> bool {
 /// The output of the script, if it fails.
 pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
     let mut script = Command::new(plugin.join("build.sh"));
-    // These variables of the outer cargo are meant for the host.
+    // The variables of the outer cargo are meant for the host.
     for (variable, _) in env::vars_os() {
         let is_cargos = variable.to_string_lossy().starts_with("CARGO_") && variable != "CARGO_HOME";
         if is_cargos || variable == "RUSTFLAGS" {

@@ -1,7 +1,7 @@
 //! Random clusters and pods, which are generated from the meaning of the API's types.
 //!
-//! A cluster is a set of recipes. proptest removes objects and switches features off, and the rest stays the same. The
-//! names come from small alphabets, so that selectors, taints and claims often match.
+//! A cluster is a set of recipes. proptest removes objects and switches features off, and all other recipes do not
+//! change. The names come from small alphabets, so that selectors, taints and claims often match.
 
 pub mod nodes;
 pub mod objects;

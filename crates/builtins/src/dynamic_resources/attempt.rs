@@ -215,8 +215,9 @@ impl AllocationAttempt {
         NodeAllocations { allocations, extended_claim: Some(&node_request.extended_claim) }
     }
 
-    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. kube-scheduler does
-    /// so if the node has all of these resources and the pod has claims of its own, and PreBind then fails.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. kube-scheduler
+    /// makes such a claim if the node has all of these resources and the pod has claims of its own, and PreBind then
+    /// fails.
     pub(super) fn makes_empty_claim(&self, node: NodeIdx) -> bool {
         let node_request = self.found(node).and_then(|found| self.node_requests.get(found.node_request_idx));
         let is_empty = node_request.is_some_and(|node_request| node_request.extended_claim.requests.is_empty());

@@ -154,7 +154,7 @@ pub(super) fn claim_for(pod: &Pod, namespace: &str, extended_claim: &ExtendedCla
     let mut claim = ResourceClaim::default();
     claim.metadata.name = UNNAMED.to_owned();
     claim.metadata.namespace = namespace.to_owned();
-    // This uid is made up: no object has it. It makes the ids of device shares unique.
+    // No object has this uid. It makes the ids of device shares unique.
     claim.metadata.uid = format!("extended-resources-of-{}", pod.uid);
     claim.spec.devices.requests.clone_from(&extended_claim.requests);
     claim

@@ -29,7 +29,7 @@ struct Metadata {
 pub(super) struct Namespaces {
     objects: ObjectView<Namespace>,
     /// The namespaces in which pods have been placed, sorted. A namespace without pods stays until its symbol is freed,
-    /// so that pod queries stay the same.
+    /// so that pod queries do not change.
     with_pods: Vec<Sym>,
     /// The namespaces of [`Self::with_pods`] that a selector matches.
     matching: FxHashMap<LabelSelector, Vec<Sym>>,

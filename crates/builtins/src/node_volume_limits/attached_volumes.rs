@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 
 use super::volume_id::{Driver, VolumeId};
 
-/// Counts each volume once per node, regardless of the number of pods that use it there and of whether a
-/// `VolumeAttachment` exists.
+/// Counts each volume once per node, regardless of the number of pods that use the volume on the node, with or without
+/// a `VolumeAttachment`.
 #[derive(Debug, Default)]
 pub(super) struct AttachedVolumes {
     holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,

@@ -25,7 +25,7 @@ struct ConstraintArgs {
     min_domains: Option<i32>,
     node_affinity_policy: Option<String>,
     node_taints_policy: Option<String>,
-    /// This field has no effect, since the whole selector of a default constraint is replaced.
+    /// The field has no effect, since the whole selector of a default constraint is replaced.
     match_label_keys: Option<Vec<String>>,
 }
 

@@ -167,7 +167,7 @@ impl MatchingNodes {
         }
     }
 
-    /// Does the same as [`Self::remove_from`], and returns the number of removed nodes.
+    /// Removes the nodes as [`Self::remove_from`] does, and returns their number.
     pub(crate) fn count_removed_from(&self, nodes: &mut NodeSet) -> usize {
         match self {
             Self::Few(few) => {

@@ -1,5 +1,5 @@
-//! Volumes that do not exist yet: whether a class can provision one for a node, and whether its CSI driver has enough
-//! storage there.
+//! Volumes that do not exist yet: whether a class can provision one for a node, and whether the class's CSI driver has
+//! enough storage for the node.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The pods on nodes: the scheduler assumed them there, or the API server shows them there.
 //!
-//! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then holds
-//! what the API server showed last.
+//! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then
+//! holds the pod as the API server showed it last.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct CachedPod {
     pod: Arc<Pod>,
     node: Sym,
     state: State,
-    /// Its place in the table's list of pods; `None` while its node has no row.
+    /// The pod's place in the table's list of pods; `None` while the pod's node has no row.
     slot: Option<PodIdx>,
 }
 
@@ -89,7 +89,7 @@ pub enum Added {
 pub struct Removed {
     /// The pod as it was.
     pub pod: Arc<Pod>,
-    /// Where the pod was.
+    /// The node of the pod.
     pub node: Sym,
     /// Whether the API server had not shown the pod on the node yet.
     pub was_assumed: bool,

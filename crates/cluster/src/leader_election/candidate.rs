@@ -43,7 +43,7 @@ pub(super) struct Candidate {
     lease_duration_seconds: u32,
     /// Whether only the coordinator gives the Lease to a candidate. Otherwise candidates take it.
     is_coordinated: bool,
-    /// The Lease as last seen or written, and the time since which it has been the same.
+    /// The Lease as last seen or written, and the time since which the Lease has not changed.
     observed: Option<(LeaseRecord, Duration)>,
 }
 
@@ -94,7 +94,7 @@ impl Candidate {
         }
     }
 
-    /// What client-go's `tryCoordinatedRenew` decides.
+    /// The decision of client-go's `tryCoordinatedRenew`.
     fn judge_coordinated(&self, found: &LeaseRecord, age: Duration, time: &str) -> Verdict {
         let is_over = age > Duration::from_secs(found.lease_duration_seconds.into());
         if is_over || found.holder_identity.is_empty() {

@@ -10,7 +10,7 @@ use crate::{
     profile::DEFAULT_SCHEDULER_NAME,
 };
 
-/// Predicates, and the plugins whose filters do the same.
+/// Predicates, each with the plugins whose filters replace it.
 const PREDICATES: [(&str, &[&str]); 24] = [
     ("CheckNodeCondition", &["NodeUnschedulable", "TaintToleration"]),
     ("CheckNodeDiskPressure", &["TaintToleration"]),

@@ -267,7 +267,7 @@ fn ask_post_filter(
             }
         }
     }
-    // These plugins could not look at the pod, and might have found a way to help it.
+    // The plugins of `blind` could not look at the pod. They might have found a way to help it.
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     run.status = verdict;
     run

@@ -1,8 +1,8 @@
 //! The decision of a scheduling cycle, as a value.
 //!
-//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. It owns its data
-//! and outlives the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds what the
-//! cycle computed anyway: nothing is computed for it, and nothing is formatted before it is read. Nodes and plugins are
+//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. The decision owns
+//! its data and outlives the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds
+//! only data that the cycle computed anyway, and nothing is formatted before somebody reads it. Nodes and plugins are
 //! indexes into the node table and the profile of that cycle.
 //!
 //! A decision that is no longer needed may be passed to [`Attempt::recycle`](super::Attempt::recycle). The next cycle

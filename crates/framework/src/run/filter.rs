@@ -164,8 +164,8 @@ impl Findings {
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
         for mut nodes in [stretch.first, stretch.second] {
             while !nodes.is_empty() && self.feasible_order.len() < limit {
-                // This step visits as many nodes as are still wanted. If all of them pass, the search ends with the
-                // last of them.
+                // The step visits as many nodes as are still wanted. If all of them pass, the search ends with the last
+                // of them.
                 let n_wanted = limit - self.feasible_order.len();
                 let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
                 visited.chunks(64).for_each(|block| self.take_block(block, passing));

@@ -105,7 +105,7 @@ fn failed_flight(name: &str, status: &Status) -> Status {
 pub enum PreBindRun {
     /// Every plugin is done.
     Done,
-    /// These plugins want effects carried out, in parallel. PreBind then goes on at position `next`.
+    /// The plugins with these effects want them carried out, in parallel. PreBind then goes on at position `next`.
     Group {
         /// The plugins with their effects. The effects of one plugin are carried out in order.
         wanted: Vec<(PluginIdx, Vec<Effect>)>,

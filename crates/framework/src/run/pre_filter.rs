@@ -10,7 +10,7 @@ use crate::{
     status::{Code, Status},
 };
 
-/// How PreFilter ended.
+/// The end of PreFilter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreFilterOutcome {
     /// Filter is next.

@@ -153,7 +153,7 @@ impl Ranking {
 }
 
 impl<Node> Ranking<Node> {
-    /// This ranking with each node replaced by the result of `call`.
+    /// The ranking with each node replaced by the result of `call`.
     #[must_use]
     pub fn map<Other>(self, call: impl Fn(Node) -> Other) -> Ranking<Other> {
         Ranking(self.0.into_iter().map(|(total, node)| (total, call(node))).collect())

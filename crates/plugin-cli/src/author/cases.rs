@@ -60,7 +60,7 @@ impl Cases {
     }
 }
 
-/// The grants in a file of cases; `None` if it has none, so everything is granted there.
+/// The grants in a file of cases; `None` if the file has no grants, because the cases of such a file grant everything.
 ///
 /// # Errors
 /// The field has another form.

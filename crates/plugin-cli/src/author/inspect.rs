@@ -145,7 +145,8 @@ fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> (
 
 /// The grants in the cases beside a plugin.
 struct InCases {
-    /// The grants that the files of cases name; `None` if a file names none, so everything is granted there.
+    /// The grants that the files of cases name; `None` if a file names none, because the cases of such a file grant
+    /// everything.
     granted: Option<Grants>,
     /// These grants, the reads in the manifest, and the effects that the plugin asks for beyond them.
     enough: Grants,

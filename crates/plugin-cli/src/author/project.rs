@@ -26,7 +26,7 @@ const SOURCES: [&str; 8] = ["rs", "go", "c", "h", "py", "ts", "js", "wit"];
 /// The size in bytes of a component that contains an interpreter.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
-/// Which plugin a command is about.
+/// The plugin that a command works on.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Target {
     /// A component file, or a plugin's folder (its build/*.wasm is used)
@@ -258,7 +258,7 @@ fn place_of(file: &Path, text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// After a plugin was renamed, the component under its former name is still there.
+    /// A renamed plugin leaves the component of its former name in the folder.
     #[test]
     fn several_components_are_listed_the_newest_first() {
         let project = tempfile::tempdir().expect("a folder");

@@ -47,7 +47,7 @@ pub struct Pull {
     access: RegistryAccess,
 }
 
-/// How to speak to a registry.
+/// The options for connections to a registry.
 #[derive(Args, Debug)]
 pub(super) struct RegistryAccess {
     /// Speak HTTP without TLS

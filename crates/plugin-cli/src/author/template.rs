@@ -112,7 +112,7 @@ pub(super) fn grants(template: Template) -> Option<&'static str> {
     text.lines().find_map(|line| line.trim().strip_prefix("grants: "))
 }
 
-/// Writes a project into `dir`, which must not exist yet. How many files it has.
+/// Writes a project into `dir`, which must not exist yet. Returns the number of files.
 pub(super) fn instantiate(
     language: Language,
     template: Template,

@@ -44,7 +44,7 @@ impl PluginInventory {
     }
 
     /// The lists of a profile that enable the plugin at a point which the binary that serves there does not implement.
-    /// Each text says what a configuration with this list is refused with while the binary is loaded.
+    /// Each text is the error of a configuration with this list that is read while the binary is loaded.
     pub(crate) fn missed_points(&self, plugin: &str, scheduler_name: &str) -> Vec<String> {
         let service = self.service(plugin, scheduler_name);
         let Some(binary) = service.as_ref().and_then(Service::binary) else { return Vec::new() };

@@ -14,7 +14,7 @@ use crate::{
 pub struct Waiting {
     /// The pod with the history of its attempts.
     pub record: QueuedPod,
-    /// Where the pod waits.
+    /// The part of the queue in which the pod waits.
     pub queue: SubQueue,
     /// The end of its backoff; `None` outside backoffQ.
     pub backoff_until: Option<Time>,

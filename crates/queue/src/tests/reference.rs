@@ -13,7 +13,7 @@ pub(super) const PLUGINS: [(&str, &[Happening]); 4] = [
     ("Deaf", &[]),
 ];
 
-/// What happens in the cluster.
+/// The events in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
     NodeAdd,

@@ -46,7 +46,7 @@ pub(crate) struct Scale {
     pub(crate) selector: Option<String>,
 }
 
-/// How the known fields of a body are determined.
+/// The source of the known fields of a body.
 #[derive(Debug)]
 pub(crate) enum Decoding {
     /// The body is decoded as the built-in type and encoded again. Fields that the copy lacks are unknown.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::kind::{Decoding, Kind};
 use crate::fields::json::{items, text};
 
-/// How a list merges.
+/// The ways in which a list merges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListType {
     /// The list is replaced as a whole.
@@ -19,7 +19,7 @@ pub(crate) enum ListType {
     Map(Vec<String>),
 }
 
-/// How the list at `path` of an object of `kind` merges.
+/// The way in which the list at `path` of an object of `kind` merges.
 pub(crate) fn list_type(kind: &Kind, path: &[&str]) -> ListType {
     match &kind.decoding {
         Decoding::Typed(_) => built_in(kind, path),

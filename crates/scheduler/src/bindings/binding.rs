@@ -51,7 +51,7 @@ pub(crate) struct Binding {
     pub(super) held: Option<Start>,
 }
 
-/// What the pod waits for.
+/// The answer or event that the pod waits for.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// The pod waits for Permit plugins. The list is empty once all of them released the pod.

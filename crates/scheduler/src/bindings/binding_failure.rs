@@ -14,7 +14,7 @@ use crate::{
     failure::{AttemptFailure, FailureCause, Nomination},
 };
 
-/// What happened, and where.
+/// The reason of a binding's failure, and the extension point that the pod was at.
 #[derive(Debug)]
 pub(super) struct BindingFailure {
     /// The extension point; `None` if the pod was at none.

@@ -46,7 +46,7 @@ impl RefusedEffect {
         self.kind
     }
 
-    /// What was refused: `bind`, or `patch of v1/Secret default/token`.
+    /// The refused effect, for example `bind` or `patch of v1/Secret default/token`.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what

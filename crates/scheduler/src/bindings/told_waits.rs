@@ -80,7 +80,7 @@ impl Binding {
 }
 
 impl PermitHolder<'_> {
-    /// What the plugin waits for, in words; `None` if it has not said anything.
+    /// The objects that the plugin waits for, in words; `None` if the plugin has not said anything.
     pub(super) fn message(&self) -> Option<String> {
         let objects = self.objects.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
         let why = self.objects.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());
@@ -111,7 +111,7 @@ fn to_see(wait: &ObjectWait) -> String {
     if wait.objects.is_empty() { String::new() } else { format!("to see {} changed", shown(&wait.objects)) }
 }
 
-/// Which objects the plugin waits for in vain.
+/// A sentence about the objects that nothing watches, so the plugin waits for them in vain; `None` if there are none.
 fn unwatched(wait: &ObjectWait) -> Option<String> {
     (!wait.unnamed.is_empty()).then(|| format!("the plugin {}", not_asked_again(&wait.unnamed)))
 }

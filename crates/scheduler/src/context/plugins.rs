@@ -77,7 +77,7 @@ impl Context {
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))
     }
 
-    /// Does the same as a step of an attempt.
+    /// Syncs the plugins as a step of an attempt.
     pub(crate) fn sync_within(&mut self, scheduler_name: Sym, cycle: CycleId) -> Result<(), Refusal> {
         let step = self.start_step(scheduler_name, cycle);
         let synced = self.sync(scheduler_name);

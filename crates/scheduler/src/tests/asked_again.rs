@@ -114,7 +114,7 @@ fn component() -> Bench {
 const NOT_ASKED: &str = "is not asked again when v1/Pod default/holder changes, because its manifest's `objects` do not \
                          name v1/Pod: add v1/Pod to `objects`, and grant `reads: [v1/Pod]`";
 
-/// What `berth explain` shows of the plugin that holds pod `a`.
+/// The data that `berth explain` shows of the plugin that holds pod `a`.
 fn explained(view: &mut ClusterView, bench: &mut Bench) -> HeldAtPermit {
     catch_up(view, bench);
     let pod = view.find_pod("default", "a").expect("it is known");

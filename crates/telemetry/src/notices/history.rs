@@ -28,7 +28,7 @@ const MAX_PLUGINS: usize = 256;
 pub struct PastEvent {
     /// The time in RFC 3339.
     pub time: String,
-    /// What happened, at most 2 KiB.
+    /// The text of the event, at most 2 KiB.
     pub text: String,
 }
 
@@ -75,7 +75,7 @@ struct LastSwap {
 }
 
 impl PluginHistory {
-    /// What happened to the plugin, the newest first.
+    /// The events in the plugin's life, the newest first.
     #[must_use]
     pub fn of(&self, plugin: &str) -> Vec<PastEvent> {
         self.lock().get(plugin).map_or_else(Vec::new, |past| past.entries.iter().rev().cloned().collect())

@@ -108,7 +108,7 @@ pub(super) enum Participation {
 /// The knowledge about the class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// This pod is the first of its class for a long time.
+    /// The pod is the first of its class for a long time.
     New,
     /// Other pods of the class came before, but the plugin has not been asked.
     Seen,

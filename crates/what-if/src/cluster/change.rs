@@ -65,7 +65,7 @@ impl ClusterNode {
         (manifest.object["kind"] == "Node").then(|| Ok(build::decode_node(manifest)?))
     }
 
-    /// This node under another name.
+    /// A copy of the node under another name.
     fn renamed(&self, name: &str) -> Self {
         let mut object = (*self.object).clone();
         object["metadata"]["name"] = json!(name);
@@ -78,7 +78,7 @@ impl ClusterNode {
         Self { node: Arc::new(node), object: Arc::new(object) }
     }
 
-    /// This node, but closed to new pods, as after `kubectl cordon`.
+    /// A copy of the node that is closed to new pods, as after `kubectl cordon`.
     #[must_use]
     pub fn cordoned(&self) -> Self {
         let mut node = (*self.node).clone();
@@ -126,7 +126,7 @@ impl ClusterPod {
         Self { pod: Arc::new(pod), object: Arc::new(object), known }
     }
 
-    /// This pod on a node.
+    /// A copy of the pod on a node.
     #[must_use]
     pub fn on(&self, node: &str) -> Self {
         let mut placed = self.clone();
@@ -135,7 +135,7 @@ impl ClusterPod {
         placed
     }
 
-    /// This pod with a policy that it evicts no other pod.
+    /// A copy of the pod that evicts no other pod.
     #[must_use]
     pub fn evicting_none(&self) -> Self {
         let mut pod = self.clone();
@@ -144,7 +144,7 @@ impl ClusterPod {
         pod
     }
 
-    /// This pod, for the profile of this name.
+    /// A copy of the pod for the profile of this name.
     #[must_use]
     pub fn served_by(&self, scheduler_name: &str) -> Self {
         let mut pod = self.clone();
@@ -153,7 +153,7 @@ impl ClusterPod {
         pod
     }
 
-    /// This pod under another name and uid.
+    /// A copy of the pod under another name and uid.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {
         let mut pod = (*self.pod).clone();

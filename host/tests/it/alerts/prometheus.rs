@@ -1,5 +1,5 @@
-//! What a Prometheus server would hold of `/metrics`, and promtool (Debian's package `prometheus`), which evaluates the
-//! rules over it.
+//! The data that a Prometheus server would hold of `/metrics`, and promtool (Debian's package `prometheus`), which
+//! evaluates the rules over this data.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,12 +38,12 @@ struct Sample {
 /// The scrapes of all replicas at one time, by instance. A replica that does not answer has no scrape.
 pub(super) type Moment = BTreeMap<&'static str, Option<Scrape>>;
 
-/// How the time goes on after the last moment of a story.
+/// The time after the last moment of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Nothing more happens: all values stay.
     Quiet,
-    /// What happened before the last moment happens again each minute for an hour.
+    /// The changes before the last moment are repeated each minute for an hour.
     Again,
 }
 
@@ -112,7 +112,7 @@ impl Scrape {
     }
 }
 
-/// A moment at which only one replica is there.
+/// A moment at which only one replica exists.
 pub(super) fn alone(scrape: Scrape) -> Moment {
     Moment::from([("a", Some(scrape))])
 }

@@ -39,7 +39,7 @@ pub(crate) struct Quotas {
     by_namespace: BTreeMap<String, Quota>,
     /// The namespace and the requests of each pod on a node.
     pods: BTreeMap<PodUid, (String, Amounts)>,
-    /// Their sums.
+    /// The sums of the requests in `pods`, by namespace.
     used: BTreeMap<String, Amounts>,
     nothing: Amounts,
     /// The position up to which the changes of pods on nodes were followed.

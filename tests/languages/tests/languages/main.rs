@@ -151,7 +151,7 @@ fn an_interface_that_there_is_not_is_told_with_one_that_is_alike() {
     }
 }
 
-/// What the build of the example says with another plugin.wit, if it succeeds or if it does not.
+/// The output of the build of the example with another plugin.wit, whether the build succeeds or fails.
 fn built_with_another_world(
     language: Language,
     change: impl Fn(&str) -> String,

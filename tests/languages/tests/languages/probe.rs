@@ -28,7 +28,7 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
         check_probe(&mut harness, &pod)?;
         check_dry_run(&mut harness, &pod)?;
     }
-    // This node was added and removed between two deltas. The delta reports its row as removed, although the plugin
+    // The node was added and removed between two deltas. The delta reports its row as removed, although the plugin
     // never had it.
     harness.set_node(&node("fleeting").build());
     harness.remove_node("fleeting");

@@ -248,7 +248,7 @@ proptest! {
             }
             let passed: Vec<NodeIdx> = nodes.iter().collect();
             if !passed.is_empty() {
-                // No node is removed here, so row and number of a node are the same.
+                // No node is removed here, so the row of a node equals its number.
                 cluster.place(slot, pod, choice.get(&passed).0);
             }
         }

@@ -215,7 +215,7 @@ impl ClassAnswers {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         attempt.findings.clear_scores();
-        // This cycle must not hold the answers itself, or they would be copied when one changes.
+        // A cycle that holds the answers itself would cause a copy of all answers when one of them changes.
         attempt.findings.earlier.kept = None;
         let start = profile.meter().start(call.cycle);
         let prepared = pre_score(profile, call, nodes, attempt);
@@ -302,7 +302,7 @@ fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt
     let scores = next_scores(attempt, reused.plugin, n_nodes);
     scores.weight = reused.weight;
     match column {
-        // This cannot happen, because every node that passed was scored.
+        // The index is always valid, because every node that passed was scored.
         ScoreColumn::Empty => {}
         ScoreColumn::Same(score) => {
             scores.is_common = true;

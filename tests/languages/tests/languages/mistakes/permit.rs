@@ -34,7 +34,7 @@ fn check(language: Language, file: &str, source: &str, faults: &[(&str, &str)]) 
     Ok(())
 }
 
-/// What comes out of `any` has no type, so that the build cannot refuse it.
+/// A result of `any` has no type, so the build cannot refuse it.
 const JAVASCRIPT: &str = r#"import { effects } from "berth";
 const any = (value) => JSON.parse(JSON.stringify(value));
 const go = { kind: "v1/ConfigMap", namespace: "a", name: "go" };

@@ -16,7 +16,7 @@ fn source(members: &str) -> String {
     format!("import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n{members}")
 }
 
-/// What members.py says about a plugin's files, which it must refuse.
+/// The output of members.py for a plugin's files, which members.py must refuse.
 fn members_refused(files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
     for (file, source) in files {
