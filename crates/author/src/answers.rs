@@ -259,7 +259,7 @@ impl PluginAnswers {
         decisions.into_iter().flatten().filter_map(|decision| decision.code).all(|code| code == Code::Skip)
     }
 
-    /// Why Permit does not hold the pod, and what to write in the case instead. A fault of the plugin gets no advice,
+    /// The reason why Permit does not hold the pod, and advice for the case. A fault of the plugin gets no advice,
     /// since the case is not the cause.
     pub(crate) fn why_not_held(&self) -> String {
         const BIND: &str = "write bindTo instead of waitsOn";
@@ -348,8 +348,8 @@ impl PluginAnswers {
         }
     }
 
-    /// The differences, a line each: `b: scores 40, expected 50`. They always include answers that the scheduler treats
-    /// as faults or does not carry out, even if the case expects them.
+    /// The differences, one line for each: `b: scores 40, expected 50`. Answers that the scheduler treats as faults or
+    /// does not carry out are always included, even if the case expects them.
     #[must_use]
     pub fn differences(&self, expected: &Self) -> Vec<String> {
         let mut lines = self.changes(expected);

@@ -1,4 +1,4 @@
-//! Puts new answers into the text of a file of cases, and leaves the rest as its author wrote it.
+//! Puts new answers into the text of a file of cases, and leaves all other text as its author wrote it.
 //!
 //! Answers are in blocks: a line that begins with `expect:` or `refused:`, and the lines below it that are indented
 //! further. Reading the new text again detects any other layout.

@@ -70,7 +70,7 @@ impl schemars::JsonSchema for CaseWords {
                     "type": "object",
                 },
             ],
-            "description": "What a plugin says to people: the whole text, or `contains` with a part of it.",
+            "description": "A plugin's words for people: the whole text, or `contains` with a part of the text.",
         })
     }
 }

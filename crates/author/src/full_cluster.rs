@@ -25,7 +25,7 @@ pub(crate) struct FullCluster<'s> {
     pub(crate) harness: PluginHarness,
     situation: &'s Situation,
     random: Random,
-    /// Pods on nodes, of which the others are copies. Each has the names of its last copy.
+    /// Pods on nodes that serve as templates for all other pods. Each has the names of its last copy.
     different: Vec<Placed>,
     /// Whether the plugin sees pods as objects, too.
     sees_pod_objects: bool,

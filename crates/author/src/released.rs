@@ -18,7 +18,7 @@ pub(crate) fn ask_again(
 ) -> Result<PluginAnswers, Status> {
     let mut all = PluginAnswers::default();
     for uid in harness.waiting().for_objects(changed) {
-        // An effect about a pod before this one may have ended the wait.
+        // An effect about an earlier pod may have ended the wait.
         let Some(mut answers) = harness.ask_permit_again(&uid, grants)? else { continue };
         follow_effects(harness, &mut answers, grants)?;
         if !harness.waiting().contains(&uid) {

@@ -307,7 +307,7 @@ fn the_grants_that_cases_need_are_worked_out() {
     assert_eq!(needed, Grants::new([Permission::Bind, Permission::Event, Permission::Activate], []));
 }
 
-/// The scheduler treats such scores as faults.
+/// The scheduler treats scores outside 0 to 100 as faults.
 #[test]
 fn scores_out_of_range_are_differences_although_they_are_expected() {
     let mut expect = PluginAnswers::default();
@@ -424,7 +424,7 @@ fn an_object_of_another_form_is_refused_with_its_place() {
     assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
 }
 
-/// Such a pod would be left out without a message.
+/// The pod would be left out without a message.
 #[test]
 fn a_pod_on_no_node_is_refused() {
     let told = |spec: &str| refusal(&format!("pods: [{{metadata: {{name: r1}}{spec}}}]"));

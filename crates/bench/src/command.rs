@@ -236,8 +236,8 @@ fn rounds(
     Ok((subject, runs))
 }
 
-/// Keeps the placements of a place, and compares the runs with them. Only runs in which pods come in one order must
-/// agree: pods that are created at a rate, or over HTTP, have no such order.
+/// Keeps the placements of the first run under `place`, and compares later runs with them. Only runs in which pods come
+/// in one order must agree: pods that are created at a rate, or over HTTP, have no such order.
 fn remember(placements: &mut Placements, place: String, runs: &[Run]) -> Result<()> {
     for run in runs.iter().filter(|run| run.engine.is_some() && run.latencies.is_empty()) {
         match placements.get(&place) {

@@ -1,5 +1,5 @@
-//! Line charts as SVG, one beside the other. The x axis shows the square root, so that 0 and 500,000 are both visible;
-//! the y axis begins at 0.
+//! Line charts as SVG, side by side. The x axis shows the square root, so that 0 and 500,000 are both visible; the y
+//! axis begins at 0.
 
 use std::fmt::Write as _;
 

@@ -80,7 +80,7 @@ plugin!(DefaultPreemption: PostFilter, QueueingHint);
 struct CandidateSearch {
     /// Nodes on which preemption helps.
     candidates: Vec<Candidate>,
-    /// The reasons why preemption does not help on the other nodes.
+    /// The reasons why preemption does not help on nodes that are not candidates.
     statuses: Vec<Status>,
 }
 

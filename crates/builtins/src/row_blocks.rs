@@ -30,8 +30,8 @@ pub(crate) struct Amounts<'a> {
 }
 
 impl<'a> Amounts<'a> {
-    /// Keeps the nodes that have `request` left. `is_short` gives the answer for one row, from its allocatable and its
-    /// used amount.
+    /// Keeps the nodes that have `request` left. `is_short` says whether the request does not fit one row, from the
+    /// row's allocatable and used amounts.
     pub(crate) fn narrow_to_room(self, request: i64, nodes: &mut NodeSet, is_short: impl Fn(i64, i64) -> bool) {
         nodes.retain_in_blocks(|block| {
             let is_worth_it = block.n_members() >= MIN_MEMBERS && is_small(request);

@@ -165,7 +165,7 @@ fn topologies(volume: &PersistentVolume) -> impl Iterator<Item = VolumeTopology>
     })
 }
 
-/// The zones in the value of a label. `None` if one of them is empty, since such a label is ignored.
+/// The zones in the value of a label. `None` if a zone is empty, because a label with an empty zone is ignored.
 fn values(text: &str) -> Option<BTreeSet<String>> {
     let values = text.split(SEPARATOR).map(|value| value.trim().to_owned());
     values.map(|value| (!value.is_empty()).then_some(value)).collect()

@@ -63,7 +63,7 @@ impl CachedNode {
 /// The amounts of data in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Nodes, including those that are gone and still have pods.
+    /// Nodes, including deleted nodes that still have pods.
     pub nodes: usize,
     /// Pods, including assumed ones.
     pub pods: usize,

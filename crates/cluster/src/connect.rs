@@ -115,10 +115,10 @@ impl Connection {
 #[error("it does not answer")]
 pub struct ExchangeError(#[source] BoxError);
 
-/// Connects to the first of these that exists: the file in the options, the files in `KUBECONFIG`, the service account
-/// of the pod in which this process runs (unless a context is given), `~/.kube/config`.
+/// Connects to the cluster of the first source that exists: the file in the options, the files in `KUBECONFIG`, the
+/// service account of the pod in which this process runs (unless a context is given), `~/.kube/config`.
 ///
-/// This reads files and may run the credential plugin of a kubeconfig, but sends no request.
+/// The function reads files and may run the credential plugin of a kubeconfig, but sends no request.
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     connect_in(options, Environment::of_process()).await
 }

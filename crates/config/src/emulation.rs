@@ -88,7 +88,7 @@ pub struct Emulation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
     pub gates: Gates,
-    /// Facts that an operator should know: the version differs from the one that was asked for, or gates have no effect.
+    /// Facts that an operator should know: the version differs from the requested version, or gates have no effect.
     pub warnings: Vec<String>,
 }
 

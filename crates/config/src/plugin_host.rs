@@ -41,7 +41,7 @@ const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
 const SCHEDULING_THREAD_TIME: Duration = Duration::from_secs(1);
 /// Preemption asks each Filter plugin about every node.
 const POST_FILTER_TIME: Duration = Duration::from_secs(1);
-/// Half of the thread's time. The pods of other profiles get the other half.
+/// Half of the thread's time. The pods of other profiles get at least the other half.
 const TIME_PER_SECOND: Duration = Duration::from_millis(500);
 /// A burst of events may delay everything else for this long.
 const BURST: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 
 /// Plugins that take more would delay the pods of other profiles for longer than users would accept.
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
-/// One namespace takes at most half of the time from the others.
+/// One namespace takes at most half of the time from the other namespaces.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
 /// All other pods wait for this long during one search.
 const SEARCH: Duration = Duration::from_millis(250);

@@ -118,7 +118,8 @@ impl ProfileNames<'_> {
         self.profile.plugins.named().iter().any(|enabled| *enabled == name)
     }
 
-    /// A name without effect. It is compared with the plugins that exist and those that the profile enables.
+    /// A name without effect. The plugins that exist and the plugins that the profile enables were searched for the
+    /// name.
     fn useless(&self, field: String, name: &str, reason: Reason) -> UselessName {
         let known = self.there.iter().chain(self.profile.plugins.named());
         UselessName::new(field, name, reason, &known.map(PluginName::as_str).collect::<Vec<_>>())

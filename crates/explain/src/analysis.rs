@@ -41,7 +41,7 @@ pub struct Analysis {
     pub reserved_for_nominated: usize,
     /// The reason why the pod fits on no node, whatever the nodes are like.
     pub pod_rejected: Option<PodRejected>,
-    /// The message of a plugin that broke. The rest of the answer is then unknown.
+    /// The message of a plugin that failed. The other fields of the answer are then unknown.
     pub error: Option<String>,
     /// The plugins whose PreFilter names nodes that do not exist.
     pub missing_nodes: Vec<MissingNodes>,
@@ -96,7 +96,8 @@ pub struct PodRejected {
     pub message: String,
 }
 
-/// The nodes to which a plugin's PreFilter restricts the pod, and that do not exist. Kubernetes ignores such names.
+/// The names of nodes that do not exist and to which a plugin's PreFilter restricts the pod. Kubernetes ignores these
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingNodes {

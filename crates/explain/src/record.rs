@@ -255,7 +255,8 @@ fn rejected(plugin: Arc<str>, message: String, nodes: &NodeSet, table: &ClusterT
     Rejected { plugin, nodes: nodes.len(), message, examples: nodes.iter().take(N_EXAMPLES).map(name).collect() }
 }
 
-/// The best nodes, the best first. Among equal nodes the one that was found first comes first, as in the cycle.
+/// The best nodes, the best first. Among nodes with equal scores, the node that was found first comes first, as in the
+/// cycle.
 pub(crate) fn ranked(profile: &Profile, table: &ClusterTable, findings: &Findings, limit: usize) -> Vec<RankedNode> {
     let rows: Vec<NodeIdx> = findings.feasible().iter().collect();
     let totals = findings.totals();

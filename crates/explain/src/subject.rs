@@ -99,7 +99,7 @@ pub struct Holder {
     pub plugin: String,
     /// The time for which the plugin has held the pod.
     pub since_milliseconds: u64,
-    /// The time until the plugin has held the pod for too long; `None` if there is no such limit.
+    /// The time until the plugin has held the pod for too long; `None` if no limit is set.
     pub ends_in_milliseconds: Option<u64>,
     /// The reason in the plugin's current words, or in the scheduler's words if the plugin is not in service. At Permit,
     /// the objects that the plugin's newest answer waits for, with its message. `None` if the plugin was not asked, if it

@@ -54,7 +54,7 @@ enum Change {
 pub(crate) struct Obstacles {
     /// The nodes that each plugin refuses on its own, by the plugin's name.
     pub(crate) refused: BTreeMap<String, NodeSet>,
-    /// The node that comes closest to fitting, among those that lack a resource.
+    /// The node that comes closest to fitting, among the nodes that lack a resource.
     pub(crate) nearest: Option<NodeIdx>,
 }
 

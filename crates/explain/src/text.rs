@@ -134,8 +134,8 @@ impl Explanation {
         Ok(())
     }
 
-    /// Names the attempts after the one of the decision. They have no decision, because they ended before the scheduler
-    /// looked for a node: for example, pods of this owner are held back after faults.
+    /// Names the attempts after the attempt of the decision. They have no decision, because they ended before the
+    /// scheduler looked for a node: for example, pods of this owner are held back after faults.
     fn write_later_attempts(&self, out: &mut String, decided: u32) -> fmt::Result {
         let (State::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
         let ended = "ended before the scheduler looked for a node";

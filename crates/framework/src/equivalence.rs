@@ -27,7 +27,7 @@ pub struct EquivalenceCache<T> {
     /// The hash of each entry's class. They are stored side by side, so that a search is fast.
     hashes: Vec<u64>,
     entries: Vec<Entry<T>>,
-    /// The position of the entry that was used last. Pods of one class often come one after the other.
+    /// The position of the newest used entry. Pods of one class often come one after the other.
     last: usize,
     /// One half of the hash of each class that had a pod. The other half determines the place.
     seen: Vec<u32>,
@@ -66,7 +66,8 @@ impl<T> EquivalenceCache<T> {
         self.hit(self.last)
     }
 
-    /// Whether a pod of this class came before, and notes that one came now. An earlier pod may have been forgotten.
+    /// Whether a pod of this class came before. Notes that a pod of the class came. The cache may have forgotten
+    /// earlier pods.
     pub fn was_seen(&mut self, pod: &Pod) -> bool {
         self.seen.resize(N_REMEMBERED, 0);
         let hash = pod.equivalence_hash();
@@ -102,7 +103,7 @@ impl<T> EquivalenceCache<T> {
         self.entries.iter().map(|entry| &entry.value)
     }
 
-    /// All entries; the one that was used last comes first.
+    /// All entries; the most recently used entry comes first.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let last = self.last.min(self.entries.len());
         let (before, from_last) = self.entries.split_at_mut(last);

@@ -101,7 +101,7 @@ const GUARDED_KINDS: [&str; 9] = [
     "ServiceAccount",
 ];
 
-/// API groups whose kinds all give such power or rights.
+/// API groups whose kinds all give power over the cluster or rights.
 const GUARDED_GROUPS: [&str; 16] = [
     // The first groups control access, and identify users.
     "admissionregistration.k8s.io",
@@ -265,7 +265,7 @@ impl ObjectRule {
         ))
     }
 
-    /// The narrowest rule that covers changes like this one of `objects`.
+    /// The narrowest rule that covers changes of `objects` by this kind of access.
     #[must_use]
     pub fn for_access(access: &ObjectAccess<'_>, objects: RuleObjects) -> Self {
         let (group, kind) = access.group_and_kind();

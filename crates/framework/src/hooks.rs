@@ -23,8 +23,8 @@ pub trait Follow {
     fn follow(&mut self, table: &ClusterTable);
 }
 
-/// A hook of plugins that say which of their answers hold for later pods too. Such a plugin is asked again only about
-/// nodes that changed.
+/// A hook by which a plugin says which of its answers also hold for later pods. A plugin with this hook is asked again
+/// only about nodes that changed.
 pub trait Reuse {
     /// The reach of the plugin's answers about the pod. A native plugin is asked in each cycle after PreFilter, and
     /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
@@ -50,8 +50,8 @@ pub enum Reach {
         /// A number for everything else that answers depend on. Answers of another version are forgotten.
         version: u64,
     },
-    /// Answers depend on nothing. Whatever the cluster holds, the plugin lets such pods into the queue, lets them pass
-    /// everywhere, scores all nodes 0, and reserves and prepares nothing. It need not be asked.
+    /// Answers depend on nothing. The plugin lets such pods into the queue with any data in the cluster, lets them pass
+    /// on every node, scores all nodes 0, and reserves and prepares nothing. The plugin need not be asked.
     Nothing,
     /// [`Self::Nothing`], and in addition such pods on nodes make no difference to any of the plugin's answers as long
     /// as the plugin lives. So a component need not be sent them.

@@ -235,7 +235,7 @@ impl Meter {
         Some(end)
     }
 
-    /// Notes the answer of a plugin. The plugin was called when the plugin before it had answered.
+    /// Notes the answer of a plugin. The call began when the previous plugin had answered.
     pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
         let Some((start, end)) = self.trace_answer(plugin, point.as_str(), code) else { return };
         let times_plugins = self.timer.as_ref().is_some_and(|timer| timer.times_plugins);
@@ -250,8 +250,8 @@ impl Meter {
         self.trace_answer(plugin, name, code);
     }
 
-    /// Records the answer if the attempt is traced. Returns the time of the call; `None` if it is neither timed nor
-    /// traced.
+    /// Records the answer if the attempt is traced. Returns the time of the call; `None` if the attempt is neither
+    /// timed nor traced.
     fn trace_answer(&mut self, plugin: PluginIdx, name: &'static str, code: Code) -> Option<(Duration, Duration)> {
         let Timer { clock, lap: Some(lap), traced, .. } = self.timer.as_mut()? else { return None };
         let end = clock.now();

@@ -143,8 +143,8 @@ pub trait DryRun {
     /// A plugin broke.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status>;
 
-    /// Asks the configured extenders about these preemptions and returns those that remain. Extenders may remove nodes,
-    /// and may choose other pods of a node.
+    /// Asks the configured extenders about these preemptions, and returns the preemptions that the extenders keep.
+    /// Extenders may remove nodes, and may choose other pods of a node.
     ///
     /// # Errors
     /// An extender that is not ignorable failed.

@@ -379,8 +379,8 @@ impl Profile {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }
 
-    /// Passes the oldest waiting message to one plugin that has time for it. Returns whether there was such a plugin,
-    /// so that the caller calls again.
+    /// Passes the oldest waiting message to one plugin that has time for it. Returns whether a plugin got a message, so
+    /// that the caller calls again.
     pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
         for instance in self.instances.iter_mut().filter(|instance| !instance.untold.is_empty()) {
             if !instance.plugin.is_out_of_time()

@@ -1,9 +1,9 @@
 //! The share of the scheduling thread that one plugin, all plugins together, and the pods of one namespace may use.
 //!
-//! Each of them has a bucket. It fills by a number of milliseconds in each second up to a burst, and whatever takes
-//! time empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller asks
-//! before it begins something, and decides what to leave out while a bucket is empty. The guide lists all bounds of
-//! time in one table (`docs/src/scheduling-thread.md`).
+//! Each of them has a bucket. A bucket fills by a number of milliseconds in each second up to a burst, and every call
+//! and search empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller
+//! asks before it begins a call or a search, and decides which of them to leave out while a bucket is empty. The guide
+//! lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
 //!
 //! Native plugins and the program's own components have no account here; their time is not bounded.
 
@@ -29,7 +29,7 @@ pub struct TimeBounds {
     /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods wait. The
     /// searches of all namespaces together have a share of the same size.
     pub namespace: Option<Share>,
-    /// The time that one search may take.
+    /// The time that one search for a node may take.
     pub search: Option<Duration>,
 }
 

@@ -54,8 +54,8 @@ pub struct TracedSpan {
 pub struct TracedCall {
     /// The plugin.
     pub plugin: PluginIdx,
-    /// The beginning of the span that the call is a part of. `None` for calls at an extension point that also waits for
-    /// what plugins asked for. An attempt has only one span of such an extension point.
+    /// The beginning of the span that the call is a part of. `None` for calls at an extension point that also waits
+    /// until the plugins' effects are carried out. An attempt has only one span of such an extension point.
     pub within: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! The binaries that can serve under a plugin's name, and the one that serves.
+//! The binaries that can serve under a plugin's name, and the binary that serves.
 
 use berth_model::{BinaryId, Digest};
 

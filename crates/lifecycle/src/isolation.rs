@@ -78,8 +78,8 @@ pub struct HeldOwner {
 }
 
 impl Isolation {
-    /// Notes that a plugin faulted over a pod of this owner. Returns for how many milliseconds such pods are held from
-    /// now on, if they are.
+    /// Notes that a plugin faulted over a pod of this owner. Returns the number of milliseconds for which pods of this
+    /// owner are held from now on; `None` if they are not held.
     pub fn faulted(&mut self, owner: OwnerId, plugin: &str, digest: Digest, reason: &str, now: Time) -> Option<u64> {
         let record = self.owners.entry(owner).or_insert_with(|| Record {
             plugin: String::new(),

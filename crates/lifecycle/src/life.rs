@@ -449,7 +449,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// Takes the component in charge out of service, if it is the one with this digest and still in service.
+    /// Takes the component in charge out of service, if it has this digest and is still in service.
     fn quarantine(self, digest: Digest, reason: String, context: &mut Context<'_>) -> Self {
         if context.is_quarantined || self.component_in_charge(context.embedded) != Some(digest) {
             return self;

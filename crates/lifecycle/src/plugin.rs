@@ -36,7 +36,8 @@ pub(crate) struct Plugin<B> {
 pub(crate) enum BuiltIn<B> {
     /// Nothing is built in; only the plugins directory can provide the plugin.
     None,
-    /// Nothing is built in, although kube-scheduler has such a plugin. Pods are scheduled without it.
+    /// kube-scheduler has a plugin of this name, and Berth has no built-in for it. Pods are scheduled without the
+    /// plugin.
     LeftOut,
     /// The plugin is built in as native code, and as a component if it may have to run as one.
     Present { native: B, embedded: Option<Component<B>> },

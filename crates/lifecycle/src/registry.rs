@@ -90,7 +90,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).restore(remembered, serving, now, policy);
     }
 
-    /// The data that must outlast the process, for plugins that have such data.
+    /// The data of plugins that must outlast the process.
     pub fn remembered(&self) -> impl Iterator<Item = (&PluginName, Remembered)> {
         let all = self.plugins.iter().map(|(name, plugin)| (name, plugin.remembered()));
         all.filter(|(_, remembered)| !remembered.is_empty())

@@ -32,7 +32,7 @@ pub struct QuarantineRecord {
 pub struct RememberedQuarantine {
     /// The component, the end and the reason.
     pub record: QuarantineRecord,
-    /// The number of quarantines in a row, including this one. The next one is longer.
+    /// The number of quarantines in a row, including the present quarantine. The next quarantine is longer.
     pub n_in_a_row: u32,
 }
 

@@ -422,8 +422,8 @@ impl ClusterTable {
         }
     }
 
-    /// Whether some sum of `node` is the largest number, so that it may have lost the amount beyond it. Nothing can be subtracted from
-    /// such a sum. It must be computed again, after [`Self::clear_requested`].
+    /// Whether some sum of `node` is the largest number, so that the sum may have lost the amount beyond this number.
+    /// Nothing can be subtracted from such a sum. The sum must be computed again, after [`Self::clear_requested`].
     #[must_use]
     pub fn is_saturated(&self, node: NodeIdx) -> bool {
         let sums = [at(&self.non_zero_cpu, node), at(&self.non_zero_memory, node)];
@@ -439,8 +439,8 @@ impl ClusterTable {
         }
     }
 
-    /// Replaces a node's images. The size of an image is the one that the first node reported, until no node has the
-    /// image.
+    /// Replaces a node's images. The first node that reports an image determines the image's size, until no node has
+    /// the image.
     pub fn set_images(&mut self, node: NodeIdx, images: &[(Sym, i64)]) {
         self.row_journal.record(node);
         let names: Vec<Sym> = images.iter().map(|(name, _)| *name).collect();

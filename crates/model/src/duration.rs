@@ -73,7 +73,7 @@ pub fn render_duration(duration: Duration) -> String {
     }
 }
 
-/// Reads one number with its unit. Also returns the rest of the text.
+/// Reads one number with its unit. Also returns the text after the unit.
 fn parse_part(text: &str) -> Option<(i64, &str)> {
     let number_len = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, rest) = text.split_at(number_len);

@@ -226,7 +226,7 @@ impl Serialize for Features {
     }
 }
 
-/// Deserializes such a map. An unknown name is refused.
+/// Deserializes a map of features. An unknown name is refused.
 impl<'de> Deserialize<'de> for Features {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut features = Self::default();

@@ -55,9 +55,9 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and the rest as decimals
-/// of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is part of
-/// the value.
+/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and all others as
+/// decimals of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is
+/// part of the value.
 #[derive(Clone, Debug)]
 enum Amount {
     Compact { mantissa: i64, exponent: i32 },

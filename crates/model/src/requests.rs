@@ -33,7 +33,8 @@ pub struct Requests {
     pub scalars: BTreeMap<String, i64>,
 }
 
-/// CPU and memory, with a default for containers without requests, so that such pods are spread as well.
+/// CPU and memory. Containers without requests count with a default amount, so that pods of such containers are spread
+/// as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZeroRequests {
     /// CPU in thousandths.

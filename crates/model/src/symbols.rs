@@ -101,8 +101,8 @@ pub struct Symbols {
 /// The symbols of [`Uses`] that were dropped, on any thread.
 type Returned = Arc<Mutex<Vec<UsedSymbols>>>;
 
-/// The number of returned objects for which memory is kept. When many are dropped at once, the rest of the memory is
-/// freed.
+/// The number of returned objects for which memory is kept. When more objects are dropped at once, the memory beyond
+/// this number is freed.
 const MAX_KEPT: usize = 1 << 10;
 
 /// A value in place of a number of uses, for a symbol that is never freed.
@@ -116,7 +116,7 @@ const MAX_TEXT_BYTES: usize = 1024;
 /// The number of unused symbols below which none is freed. This many symbols with their texts take a megabyte or two.
 const MIN_UNUSED: usize = 1 << 14;
 
-/// The number of symbols that one step of freeing looks at. This takes some microseconds.
+/// The number of symbols that one step of freeing looks at. A step takes some microseconds.
 const SWEEP_STEP: usize = 1 << 12;
 
 impl Default for Symbols {
@@ -271,7 +271,7 @@ impl Symbols {
         (announced.collect(), (end < self.texts.len()).then_some(end))
     }
 
-    /// The number of times that a symbol was made or freed. Replicas follow up to such a position.
+    /// The number of times that a symbol was made or freed. Replicas remember the number up to which they followed.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.journal.position()

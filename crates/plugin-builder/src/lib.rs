@@ -105,7 +105,7 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
 #[must_use]
 pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
     let mut flags = vec!["-Ctarget-feature=+simd128".to_owned()];
-    // The last flag that matches a path counts, because the other folders may be inside the first.
+    // The last flag that matches a path counts, and the other folders may be inside the first folder.
     let mut remap = |from: &Path, to: &str| flags.push(format!("--remap-path-prefix={}={to}", from.display()));
     remap(workspace, "/workspace");
     remap(target_dir, "/target");

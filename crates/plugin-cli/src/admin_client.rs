@@ -256,7 +256,7 @@ fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow!("no scheduler answers at {}: {error}; {help}", socket.display())
 }
 
-/// The status and body of the answer.
+/// The status and body of the scheduler's response.
 async fn exchange<S>(stream: S, request: Request<Body>) -> Result<(StatusCode, Vec<u8>)>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

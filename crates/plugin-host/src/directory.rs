@@ -50,7 +50,7 @@ use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
 /// The time for which a file must not change: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// The time between two checks that the directory is still the one that is watched.
+/// The time between two checks that the watched directory has not been replaced.
 const RECHECK: Duration = Duration::from_secs(2);
 
 /// The size in bytes above which files are read one at a time, because each file is in memory as a whole.
@@ -240,7 +240,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// The time at which the first of the files is due that could not be loaded.
+    /// The earliest time at which a file that could not be loaded is tried again.
     fn next_due(&self) -> Option<Instant> {
         let waiting = self.known.iter().filter(|(name, _)| !self.loading.contains_key(*name));
         waiting.filter_map(|(_, known)| known.due()).min()

@@ -6,7 +6,7 @@ use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 use berth_model::{Digest, PluginName};
 use berth_scheduler::HeldPods;
 
-/// Instances that are made again after a fault, by plugin and profile. The log does not report that such a new instance
+/// Instances that are made again after a fault, by plugin and profile. The log does not report that such an instance
 /// serves.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(BTreeMap<(PluginName, String), Digest>);

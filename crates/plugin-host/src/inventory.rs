@@ -486,8 +486,8 @@ impl PluginInventory {
         (consequences, to_retry)
     }
 
-    /// Handles a binary that may not run. The present binary continues to serve, unless it is this one: the operator no
-    /// longer trusts it.
+    /// Handles a binary that may not run. The present binary continues to serve, unless the refused binary is the
+    /// present binary: the operator no longer trusts it then.
     fn not_admitted(
         &mut self,
         name: &PluginName,

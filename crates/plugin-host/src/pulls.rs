@@ -27,8 +27,8 @@ use crate::{
 /// The maximum time for which a plugin without a binary waits for its registry if the cache has an earlier artifact.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The maximum time for which such a plugin waits if the cache has nothing. The plugin's state then says that nothing
-/// was pulled, and the registry is asked again.
+/// The maximum time for which a plugin without a binary waits for its registry if the cache has no artifact. The
+/// plugin's state then says that nothing was pulled, and the registry is asked again.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A message that gives the task something to do.

@@ -118,7 +118,7 @@ pub(crate) fn read(file: &Path) -> StateDocument {
 }
 
 fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
-    /// The version is read before the rest, because another version may have a different form.
+    /// The version is read before the other fields, because another version may have other fields.
     #[derive(Deserialize)]
     struct Version {
         version: u32,

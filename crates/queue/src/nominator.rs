@@ -24,8 +24,8 @@ impl Nominator {
         }
     }
 
-    /// Follows a change of the pod's object. If neither the old nor the new object has a nomination, the one in memory
-    /// stays.
+    /// Follows a change of the pod's object. If neither the old nor the new object has a nomination, the nomination in
+    /// memory stays.
     pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let both_empty = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let node = if both_empty { self.node_of(&new.uid).unwrap_or_default() } else { new.nominated_node_name };

@@ -187,7 +187,7 @@ pub struct Visited {
 }
 
 impl Places {
-    /// The pods after those that were visited, at most `limit`, place by place.
+    /// The pods that follow the visited pods, at most `limit`, place by place.
     pub(crate) fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         let mut portion = Vec::new();
         visit(&self.active, &mut visited.active, limit, &mut portion);

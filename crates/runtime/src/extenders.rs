@@ -81,7 +81,7 @@ impl HttpExtenders {
         manifest
     }
 
-    /// Asks an extender to bind the pod: this one, or the extender that binds if the configuration has changed since.
+    /// Asks an extender to bind the pod: `extender`, or the extender that binds if the configuration has changed since.
     ///
     /// # Errors
     /// The extender refused, or gave no usable answer.
@@ -170,7 +170,7 @@ impl HttpExtender {
         !self.settings.preempt_verb.is_empty() && !self.settings.node_cache_capable
     }
 
-    /// Returns the answer unchanged. A failure that is ignored is logged.
+    /// Returns the extender's answer unchanged. A failure that is ignored is logged.
     fn noted<T>(&self, answer: Result<T, ExtenderError>) -> Result<T, ExtenderError> {
         if let Err(error) = &answer
             && self.settings.ignorable

@@ -379,7 +379,7 @@ impl Watching {
     }
 }
 
-/// Whether both are one kind. The API server may have added a name to one of them that the other lacks.
+/// Whether both are one kind. The API server may have added a name to only one of the two.
 fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
     let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
     one.api_version() == other.api_version() && (is_same(&one.kind, &other.kind) || is_same(&one.plural, &other.plural))

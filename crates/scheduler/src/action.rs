@@ -67,7 +67,7 @@ pub struct PodRequest {
 pub enum Request {
     /// Bind the pod; answer with [`crate::Event::BindFinished`].
     Bind {
-        /// The attempt that the answer names.
+        /// The attempt of the request, which the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]
@@ -75,7 +75,7 @@ pub enum Request {
     },
     /// Ask an extender to bind the pod; answer with [`crate::Event::BindFinished`].
     BindByExtender {
-        /// The attempt that the answer names.
+        /// The attempt of the request, which the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]
@@ -212,9 +212,10 @@ pub enum Notice {
         plugin: Arc<str>,
         /// The kind of effect that the plugin asked for.
         effect: EffectKind,
-        /// The number of such effects in one answer.
+        /// The number of refused effects in one answer.
         count: u32,
-        /// A text about the first of them. If it was not granted, the text says what would grant it.
+        /// A text about the first refused effect. If the effect was not granted, the text names the grant that would
+        /// allow it.
         message: String,
     },
     /// An attempt ended.
@@ -362,8 +363,8 @@ pub enum Level {
     Error,
 }
 
-/// The reason why a [`Request`] was not carried out: the answer of the API server, or the reason why the host did not
-/// ask it.
+/// The reason why a [`Request`] was not carried out: the answer of the API server, or the reason why the host sent no
+/// request to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct RequestError(String);

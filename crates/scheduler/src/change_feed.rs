@@ -36,7 +36,7 @@ pub(crate) type Json = Arc<[u8]>;
 /// scheduler.
 #[derive(Debug, Default)]
 pub struct ChangeBatch {
-    /// Whether the batches before this one are obsolete and the copy starts again.
+    /// Whether the earlier batches are obsolete, so that the copy starts again.
     pub is_first: bool,
     /// Whether the copy is complete with this batch: it equals the scheduler's state at that time.
     pub is_complete: bool,
@@ -54,9 +54,9 @@ pub struct ChangeBatch {
     pub unlisted: Arc<UnlistedKinds>,
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
-    /// Objects of other kinds as JSON; `None` if there is no such object.
+    /// Objects of other kinds as JSON; `None` if the cache has no such object.
     pub objects: Vec<(Arc<ObjectKey>, Option<Json>)>,
-    /// Pods by uid; `None` if there is no such pod.
+    /// Pods by uid; `None` if no such pod exists.
     pub pods: Vec<(PodUid, Option<FollowedPod>)>,
 }
 

@@ -51,7 +51,7 @@ enum Phase {
 }
 
 /// The cluster as the scheduler knows it, the profiles, and the outbox. Cache and queue have interfaces of their own
-/// and are lent unchanged. For the other parts, this module and its submodules do what the machines ask for.
+/// and are lent unchanged. This module and its submodules have functions for the other parts, which the machines call.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     cache: Cache,

@@ -193,7 +193,7 @@ pub enum Observation {
         event: Arc<str>,
         /// The answer of the plugin.
         queues: bool,
-        /// The time until the answer.
+        /// The time until the extender's answer.
         duration: Duration,
     },
     /// The evictions of a preemption were requested, or one of the requests failed.

@@ -1,7 +1,7 @@
 //! A change of the whole configuration between two cycles.
 //!
-//! Plugins with the same binary and arguments as before go on with their instances; the others are filled here. Waiting
-//! pods keep their places. Pods between Reserve and PostBind go on with the new plugins.
+//! Plugins with the same binary and arguments as before go on with their instances; instances of all other plugins are
+//! filled here. Waiting pods keep their places. Pods between Reserve and PostBind go on with the new plugins.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -43,7 +43,7 @@ pub struct Scheduler {
     objects: HostObjects,
     /// The changes that copies do not have yet.
     feeds: ChangeFeeds,
-    /// The scheduler that this one follows, if it follows any.
+    /// The scheduler that this scheduler follows; `None` for a scheduler with its own cluster.
     followed: Followed,
 }
 

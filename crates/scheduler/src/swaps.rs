@@ -74,7 +74,7 @@ impl Swaps {
     pub(crate) fn prepared(&mut self, prepared: Prepared, bindings: &mut Bindings, context: &mut Context) -> bool {
         let Prepared { swap, instances } = prepared;
         let mut is_replaced = self.swap(&swap, instances, bindings, context);
-        // If the first of the waiting swaps must be prepared, the others wait for that.
+        // If the first of the waiting swaps must be prepared, all later swaps wait until it is prepared.
         for next in self.preparing.remove(&swap.name).into_iter().flatten() {
             is_replaced |= self.ready(next, bindings, context);
         }

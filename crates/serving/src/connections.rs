@@ -181,7 +181,7 @@ struct Open {
 struct Connection {
     /// The number of requests that are being answered.
     n_requests: usize,
-    /// The answers that the client has not received yet, by id. Each has the time at which the answer was ready.
+    /// The answers that the client has not received yet, by id. Each id has the time at which its answer was ready.
     sending: BTreeMap<u64, Instant>,
     /// The time since which the server waits for the client, if no requests are being answered.
     idle_since: Instant,

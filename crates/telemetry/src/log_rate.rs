@@ -72,7 +72,7 @@ pub struct LogRate(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     places: Mutex<HashMap<Key, Bucket>>,
-    /// The thread that reports the lines which were not written. It starts with the first such line.
+    /// The thread that reports the lines which were not written. The thread starts with the first such line.
     teller: OnceLock<()>,
 }
 
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` writes, and the summaries of the others.
+    /// The lines that `work` writes, and the summaries of the lines that were not written.
     fn written(work: impl FnOnce()) -> (Vec<String>, Vec<Summary>) {
         let (written, rate) = (Written::default(), LogRate::default());
         let sink = written.clone();

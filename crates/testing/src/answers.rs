@@ -38,10 +38,10 @@ pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> 
 }
 
 /// Calls the same points as [`ask`]. Filter and the points after it see these nodes only, as if other plugins had
-/// rejected the rest.
+/// rejected all other nodes.
 ///
 /// # Errors
-/// The same as of [`ask`].
+/// Fails as [`ask`] does.
 pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) -> Result<Answers, Status> {
     let mut answers = Answers::default();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
@@ -70,7 +70,7 @@ pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) 
     Ok(answers)
 }
 
-/// Calls Filter for `nodes`, which keeps the nodes that pass. Returns the others by name, with the reasons.
+/// Calls Filter for `nodes`, which keeps the nodes that pass. Returns the rejected nodes by name, with the reasons.
 ///
 /// # Errors
 /// The plugin fails, `node_to_status` does not cover the nodes that do not pass, or `dry_run` without any change of

@@ -6,8 +6,8 @@
 
 use std::{cell::Cell, io, thread};
 
-/// The niceness of background threads. If both want one processor, the scheduling thread gets ten times the time of
-/// such a thread.
+/// The niceness of background threads. If the scheduling thread and a background thread want one processor, the
+/// scheduling thread gets ten times the time.
 #[cfg(target_os = "linux")]
 const NICE: libc::c_int = 10;
 

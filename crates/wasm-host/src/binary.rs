@@ -113,7 +113,8 @@ impl LoadError {
         matches!(self, Self::Compile(error) if error.is_of_the_moment())
     }
 
-    /// Whether loading the same bytes would fail in the same way after as much work. Such a result is remembered.
+    /// Whether another attempt with the same bytes and the same effort would fail in the same way. A failure of this
+    /// kind is remembered.
     pub(crate) fn is_worth_remembering(&self) -> bool {
         match self {
             Self::Compile(error) => error.is_of_the_bytes(),

@@ -291,7 +291,7 @@ fn confine(limits: CompileLimits) -> io::Result<()> {
     rlimit::setrlimit(rlimit::Resource::CORE, 0, 0)?;
     rlimit::setrlimit(rlimit::Resource::CPU, seconds, seconds + 1)?;
     rlimit::setrlimit(rlimit::Resource::DATA, limits.memory_bytes, limits.memory_bytes)?;
-    // A system without the out-of-memory killer has no such file.
+    // A system without the out-of-memory killer does not have the file.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }

@@ -74,7 +74,7 @@ impl LoadEffort {
             Self::Cached => None,
             Self::Small if bytes > SMALL_FILE => None,
             Self::Small => {
-                // Together, the small attempts have half of the memory of the one attempt that is not small.
+                // The small attempts together have half of the memory of the attempt that is not small.
                 let parts = 2 * u64::try_from(Self::small_at_a_time()).unwrap_or(1);
                 Some(CompileLimits { cpu_time, memory_bytes: whole.memory_bytes / parts })
             }

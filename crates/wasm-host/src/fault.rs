@@ -179,7 +179,7 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
 }
 
-/// Addresses from this one on are less than 16 MiB below address 0, where compilers end the stack.
+/// Higher addresses are less than 16 MiB below address 0, where compilers end the stack.
 const BELOW_ZERO: u64 = (1 << 32) - (16 << 20);
 
 /// A text with the trap, and with its function if the component has names of functions. A method that the author left

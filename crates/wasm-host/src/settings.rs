@@ -28,7 +28,8 @@ pub(crate) fn portable() -> wasmtime::Result<Config> {
     config.target(&format!("{ARCH}-unknown-linux-gnu"))?;
     if cfg!(target_arch = "x86_64") {
         #[expect(unsafe_code, reason = "it is a level of the architecture, and nothing about how components are run")]
-        // SAFETY: a machine without these instructions refuses the artefact, as each one lists what it needs.
+        // SAFETY: a machine without these instructions refuses the artefact, because each artefact lists the
+        // instructions that it needs.
         unsafe {
             config.cranelift_flag_enable("x86-64-v2");
         }

@@ -135,7 +135,7 @@ impl PluginStats {
         self.out_of_time.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a report of such a read. Returns whether it is the first one.
+    /// Counts a report of a read that the manifest does not declare. Returns whether it is the first report.
     pub(crate) fn record_undeclared_read(&self, what: &str) -> bool {
         let mut reads = self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = reads.get_mut(what) {

@@ -87,7 +87,7 @@ pub struct WhatIfAnswer {
     /// `WhatIfAnswer`.
     pub kind: &'static str,
     /// The state of the cluster that the answer is about: [`Cluster::state_token`]. An answer reserves nothing, so
-    /// compare the token before you act on the answer.
+    /// compare the token with the token of a new answer before you act.
     pub cluster_state: String,
     /// The answers, in the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -213,7 +213,7 @@ pub enum BatchError {
     Place(#[from] PlaceError),
 }
 
-/// The settings for the answer to a batch.
+/// The settings with which a batch is answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The maximum size of the batch.

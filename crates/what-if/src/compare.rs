@@ -119,7 +119,7 @@ impl Questions {
 }
 
 impl NodeAnswer {
-    /// `None` if the cluster has no such node.
+    /// `None` if the cluster has no node of this name.
     fn of(
         decision: &Decision,
         node: &str,
@@ -179,8 +179,8 @@ fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a
     first.pods.iter().filter_map(move |pod| Some((pod, *others.get(&(pod.namespace.as_str(), pod.name.as_str()))?)))
 }
 
-/// The plugin that causes the difference. It is the plugin that rejects the other configuration's node. If there is no
-/// such plugin, it is the plugin with the largest difference in its preference between the two nodes.
+/// The plugin that causes the difference: the plugin that rejects the other configuration's node. If no plugin rejects
+/// this node, the plugin with the largest difference in its preference between the two nodes.
 fn plugin_that_differs(first: &Side, second: &Side) -> Option<String> {
     let rejects = |by: &Side, node: &Option<String>| {
         let node = node.as_ref()?;

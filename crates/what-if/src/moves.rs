@@ -200,7 +200,7 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// Evicts the pods of a node. Pods that a budget holds come after the others.
+    /// Evicts the pods of a node. Pods that a budget protects come after all other pods.
     fn drain(&mut self, node: &str, report: &mut Drain) -> Result<(), PlaceError> {
         let mut waiting = self.pods.remove(node).unwrap_or_default();
         loop {

@@ -48,7 +48,7 @@ pub struct Choice {
     /// The weighted sum of the node's scores; absent if only one node passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
-    /// The best sum among the other nodes.
+    /// The highest weighted sum among the nodes that were not chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<i64>,
 }

@@ -19,7 +19,8 @@ use crate::{
     simulation::Simulation,
 };
 
-/// The number of attempts for each waiting pod. If no pod got a node after these attempts, the rest is given up.
+/// The number of attempts for each waiting pod. If no pod got a node after these attempts, the remaining pods are given
+/// up.
 const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
 
 /// The number of turns between two checks of the time.
@@ -32,7 +33,7 @@ pub enum Arrival {
     /// next.
     #[default]
     Together,
-    /// The pods arrive one after the other. Each pod is tried, and all backoffs have ended, before the next one
+    /// The pods arrive one after the other. Each pod is tried, and all backoffs have ended, before the next pod
     /// arrives.
     OneByOne,
 }

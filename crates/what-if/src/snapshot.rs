@@ -55,7 +55,7 @@ const WORDS: &[&str] = &[
 const BY_LABEL: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 /// Fields that contain keys of labels.
 const LABEL_KEYS: [&str; 4] = ["key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys"];
-/// Maps of texts that plugins may read. Such texts may contain any name.
+/// Maps of texts that plugins may read. The texts may contain any name.
 const DROPPED: [&str; 4] = ["annotations", "managedFields", "images", "message"];
 
 /// Replaces names by digests. The same name has the same digest within one snapshot, so that references still match.

@@ -141,7 +141,7 @@ async fn a_case_fails_whose_hint_traps() {
     assert!(tested.out.contains("the plugin fails: "), "{}{}", tested.out, tested.err);
 }
 
-/// Such a component builds and serves until it gets a question.
+/// The component builds and serves until it gets a question.
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
     let project =

@@ -66,7 +66,7 @@ impl Chromium {
         Some(chromium)
     }
 
-    /// Sends a command and returns the answer.
+    /// Sends a command to Chromium and returns the result.
     async fn send(&mut self, method: &str, parameters: Value) -> Value {
         self.n_sent += 1;
         let mut message = json!({"id": self.n_sent, "method": method, "params": parameters});
@@ -337,7 +337,7 @@ async fn planted_scripts_do_not_run() {
         assert_eq!(chromium.evaluate("String(window.evil)").await, "undefined", "{path}");
         assert_eq!(chromium.evaluate("document.querySelectorAll('#content script, #content img').length").await, 0);
     }
-    // A manifest is shown again in its field, and the answer names what is wrong with it.
+    // A manifest is shown again in its field, and the page names the mistake in it.
     chromium.open(&format!("{}/page/what-if", site.address)).await;
     let manifest = json!({"apiVersion": "v1", "kind": EVIL, "metadata": {"name": EVIL}, "spec": 7}).to_string();
     chromium.events.clear();

@@ -226,7 +226,7 @@ impl Scheduler {
         self.socket.display().to_string()
     }
 
-    /// Asks an endpoint repeatedly until its answer is right, and returns the answer.
+    /// Asks an endpoint repeatedly until its response is right, and returns the response.
     pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> String {
         let (address, socket) = (self.address, self.socket.clone());
         let asking = async {

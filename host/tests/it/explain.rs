@@ -375,8 +375,8 @@ profiles:
       enabled: [{name: Talks}, {name: Rambles}, {name: Breaks}, {name: Spins}]
 ";
 
-/// A plugin that fails while it is asked for its words costs neither the rest of the explanation nor the words of others,
-/// and the plugin in service nothing.
+/// A plugin that fails while it is asked for its words does not affect the other parts of the explanation, the words of
+/// other plugins, or the plugin in service.
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_say_why_in_their_own_words() {
     let plugins =

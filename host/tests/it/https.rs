@@ -81,7 +81,7 @@ impl Bench {
         Client::try_from(config).expect("a client")
     }
 
-    /// The text of the answer, or its code and message.
+    /// The text of the response, or its code and message.
     pub(crate) async fn get(&self, credentials: AuthInfo, path: &str) -> Result<String, (u16, String)> {
         self.ask(credentials, http::Request::get(path).body(Vec::new()).expect("a request")).await
     }

@@ -98,7 +98,7 @@ impl Replicas {
         self.n_killed += 1;
     }
 
-    /// Starts replicas after their pauses, and checks those that ended by themselves.
+    /// Starts replicas after their pauses, and checks the replicas that ended by themselves.
     ///
     /// # Errors
     /// A replica ended for a reason other than a lost Lease.

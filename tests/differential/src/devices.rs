@@ -75,11 +75,11 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     steps
 }
 
-/// The changes of the claims' controller after pods are deleted: it removes the reservations of such pods, and
+/// The changes of the claims' controller after pods are deleted: it removes the reservations of deleted pods, and
 /// deallocates a claim without reservations. Returns patches with their paths.
 pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
-    // The same pod has another uid on the other side. Names are unique.
+    // A pod has different uids on the two sides. Names are unique.
     let is_there =
         |consumer: &&Value| pods.iter().any(|pod| namespace(pod) == namespace(claim) && consumer["name"] == name(pod));
     let left: Vec<&Value> = reserved.iter().filter(is_there).collect();

@@ -31,7 +31,7 @@ pub(crate) fn run(bytes: &[u8]) {
     alone(&mut profile, &cluster, &pod);
 }
 
-/// The document's profile, or the default profile if that one is refused.
+/// The document's profile, or the default profile if the document's profile is refused.
 fn profile(document: Option<&Value>) -> Profile {
     let in_tree = InTree::new(&berth_builtins::factories());
     let config = berth_config::Profile::from_json(document, &in_tree)

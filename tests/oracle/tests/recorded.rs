@@ -113,7 +113,7 @@ fn small_families_as_components() -> Result<()> {
     ["fit", "taints", "affinity", "ports", "images"].into_iter().try_for_each(|family| agrees_in(family, &wasm, true))
 }
 
-/// Families that need plugins which do not exist yet agree in the other answers.
+/// Families that need plugins which do not exist yet agree in the answers of all other plugins.
 #[test]
 fn other_families() -> Result<()> {
     ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices", "gated"]

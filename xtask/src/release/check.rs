@@ -14,7 +14,7 @@ use super::ARCHITECTURES;
 use crate::{output_of, run, target_dir};
 
 /// Runs a command as the image would: as its user, with a read-only root file system. `$1` is the root, `$2` is the
-/// user, and the rest is the command.
+/// user, and the remaining arguments are the command.
 const CONTAINED: &str = r#"
 set -eu
 root=$1 user=$2

@@ -54,7 +54,7 @@ struct NodeRequest {
     missing: Vec<usize>,
     extended_claim: ExtendedClaim,
     /// The plan for each claim without an allocation, in order, with the claim for extended resources last. `None`
-    /// means that there is no such claim.
+    /// means that the pod has no claim for extended resources.
     plan: Option<Plan>,
 }
 

@@ -36,8 +36,8 @@ pub(super) struct ClaimTable {
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
     /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
-    /// Claims for extended resources that this plugin made. kube-scheduler would delete such a claim in Unreserve,
-    /// which cannot write here.
+    /// Claims for extended resources that the plugin made. kube-scheduler would delete such a claim in Unreserve, but
+    /// Unreserve cannot write in Berth.
     made: BTreeSet<(String, String)>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
     in_use: InUse,

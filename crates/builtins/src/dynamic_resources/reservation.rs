@@ -1,9 +1,9 @@
 //! The allocations of a pod from Reserve to the end of binding, and how PreBind writes them.
 //!
 //! PreBind first adds a finalizer to each claim, then writes allocation and reservation into its status. A claim for
-//! extended resources is created before that. The name of that claim is derived from the name of the pod, so PreBind
-//! need not read the answer to the request. Each patch contains the uid of the claim; a patch that adds to a list also
-//! contains the resource version. If devices have binding conditions (KEP-5007), PreBind waits for them.
+//! extended resources is created before the finalizer is added. The name of that claim is derived from the name of the
+//! pod, so PreBind need not read the answer to the request. Each patch contains the uid of the claim; a patch that adds
+//! to a list also contains the resource version. If devices have binding conditions (KEP-5007), PreBind waits for them.
 
 use std::collections::BTreeMap;
 

@@ -45,7 +45,7 @@ fn a_claim_is_allocated_and_reserved_for_its_pod() {
     assert_eq!(cluster.pre_bind(3, &pod, 0), Ok(Vec::new()));
 }
 
-/// The reason is the same for every such pool, as in kube-scheduler 1.36, because nodes are counted by reason.
+/// All invalid pools share one reason, as in kube-scheduler 1.36, because nodes are counted by reason.
 #[test]
 fn nodes_with_invalid_pools_share_one_reason() {
     let mut cluster = DeviceCluster::new();
@@ -164,7 +164,7 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
     }
 }
 
-/// kube-scheduler reserves such a claim twice, which the API server refuses.
+/// kube-scheduler reserves the claim twice, and the API server refuses the second reservation.
 #[test]
 fn a_claim_that_a_pod_names_twice_is_allocated_once() {
     let mut cluster = DeviceCluster::new();

@@ -71,7 +71,7 @@ impl Namespaces {
         self.with_pods.binary_search(&namespace).is_ok()
     }
 
-    /// The labels of a namespace, sorted as label selectors need them; `None` if there is no such object.
+    /// The labels of a namespace, sorted as label selectors need them; `None` if the namespace has no object.
     pub(super) fn labels(&self, namespace: Sym, symbols: &Symbols) -> Option<Vec<(Sym, Sym)>> {
         let object = self.objects.get("", symbols.text(namespace))?;
         // A key without a symbol does not occur in any selector.

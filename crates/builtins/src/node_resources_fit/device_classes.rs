@@ -1,4 +1,4 @@
-//! Extended resources that devices serve (KEP-5004): those that a DeviceClass names.
+//! Extended resources that devices serve (KEP-5004): the resources that a DeviceClass names.
 
 use berth_model::{ObjectTable, ObjectView};
 use serde::Deserialize;

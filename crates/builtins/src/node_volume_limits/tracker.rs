@@ -34,7 +34,7 @@ pub(super) struct VolumeTracker {
     attachments: Attachments,
     attached: AttachedVolumes,
     /// The reasons why the claims of pods on a node cannot be counted, by node, with one entry for each use of such a
-    /// claim.
+    /// claim by a pod.
     problems: FxHashMap<NodeIdx, Vec<ClaimError>>,
 }
 

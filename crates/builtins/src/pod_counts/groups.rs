@@ -68,7 +68,7 @@ pub(super) struct Groups {
     index: FxHashMap<IndexKey, FxHashSet<GroupIdx>>,
     /// Queries by the keys under which all their pods are found.
     queries_at: FxHashMap<IndexKey, Vec<QueryIdx>>,
-    /// Queries without such keys. Any pod may match them.
+    /// Queries without a key. Any pod may match them.
     queries_everywhere: Vec<QueryIdx>,
 }
 
@@ -87,7 +87,7 @@ impl Groups {
         self.add(&change.pod, change.node, i64::from(change.sign), queries)
     }
 
-    /// Counts the pods that match `query`, and from now on returns `idx` for changes of such pods.
+    /// Counts the pods that match `query`. Later changes of these pods return `idx`.
     pub(super) fn count(&mut self, query: &PodQuery, idx: QueryIdx) -> NodeCounts {
         let candidates: Vec<GroupIdx> = if let Some(keys) = self.narrowest(query) {
             for &key in &keys {

@@ -137,8 +137,8 @@ pub(crate) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &s
     }
 }
 
-/// Whether kube-scheduler counts the inline volume among those that drivers took over, even if it does not translate
-/// it.
+/// Whether kube-scheduler counts the inline volume among the volumes that drivers took over, even if it does not
+/// translate it.
 pub(crate) fn may_be_migrated(source: &VolumeSource) -> bool {
     of_inline(source).is_some() || matches!(source, VolumeSource::InTree { field, .. } if **field == *VSPHERE.0)
 }

@@ -17,7 +17,8 @@ use crate::storage::{
     node_terms::NodeTerms,
 };
 
-/// The annotation of a volume that no user reserved. Such a volume becomes available again without its claim.
+/// The annotation of a volume that no user reserved. A volume with the annotation becomes available again without its
+/// claim.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 #[derive(Debug)]

@@ -92,7 +92,7 @@ pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, R
 }
 
 impl Renewal {
-    /// The files from which the client is made, except those that `kube` reads again itself. The files that the
+    /// The files from which the client is made, except the files that `kube` reads again itself. The files that the
     /// kubeconfig names may change with each renewal.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {

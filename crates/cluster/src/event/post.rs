@@ -75,7 +75,7 @@ pub(super) struct Poster {
     n_unwritten: Arc<AtomicUsize>,
 }
 
-/// Everything that one request needs.
+/// The data that one request needs.
 #[derive(Clone)]
 struct Sender {
     client: Client,

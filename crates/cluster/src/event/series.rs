@@ -50,7 +50,7 @@ pub(super) struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Post,
-    /// Patch the event's series onto the one posted before.
+    /// Patch the event's series onto the event that was posted before.
     PatchSeries(Series),
 }
 

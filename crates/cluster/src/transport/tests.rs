@@ -111,7 +111,7 @@ async fn ask(client: &Client, path: &str) -> String {
     timeout(LONG, client.request_text(request)).await.expect("an answer in time").expect("an answer")
 }
 
-/// The first piece of an endless answer, and the rest.
+/// The first piece of an endless response, and the pieces after it.
 async fn open_watch(client: &Client) -> (String, Body) {
     let request = Request::get("/watch").body(Body::empty()).unwrap();
     let mut body =

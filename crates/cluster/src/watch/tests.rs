@@ -233,7 +233,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
         let metadata = json!({"resourceVersion": "10", "continue": token});
         json!({"kind": "PodList", "metadata": metadata, "items": items})
     };
-    // One item of the page cannot be decoded; the others count.
+    // One item of the page cannot be decoded. All other items count.
     let broken = json!({"metadata": {"name": "broken", "namespace": "default", "uid": "x"}, "spec": 3});
     call.answer(200, &page(Some("more"), json!([pod("a", "1", "7"), broken])));
     let call = watch.server.next().await;

@@ -91,7 +91,7 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
     configuration
 }
 
-/// Enables these filters and no others, together with the other extension points of their plugins.
+/// Enables only these filters, together with the other extension points of their plugins.
 fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<String>) {
     plugins.disable("multiPoint", "*");
     let mut enabled = BTreeSet::new();

@@ -24,8 +24,8 @@ const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
 /// The label of runs of Unreserve, which is part of Reserve's trait.
 const UNRESERVE: &str = "Unreserve";
 
-/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. It stops at the first
-/// plugin that refuses.
+/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. The calls stop at the
+/// first plugin that refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].

@@ -192,7 +192,7 @@ impl<'a> NodeDryRun<'a> {
                     kept.push(at, case);
                     continue;
                 }
-                // An error about one node says nothing about the others.
+                // An error about one node says nothing about other nodes.
                 let is_rejected = status.code.is_rejected();
                 if let Some(slot) = statuses.get_mut(at) {
                     *slot = if is_rejected { status } else { broken(profile, plugin, &status) };

@@ -1,7 +1,7 @@
 //! Filter: runs the plugins, one after the other, over chunks of candidates until enough nodes are found.
 //!
-//! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and without
-//! them. Plugins are asked only afterwards, by [`diagnose`], why they rejected a node.
+//! A node to which pods of at least the same priority are nominated must pass twice: with these pods, by dry run, and
+//! without them. Plugins are asked only afterwards, by [`diagnose`], why they rejected a node.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet};
 

@@ -32,7 +32,7 @@ pub struct NodeSearch<'a> {
 pub struct Hint {
     /// The node of the pod before. As long as it has room, it may still be the best node.
     pub last: NodeIdx,
-    /// The best of the other nodes.
+    /// The best of the nodes that were not chosen.
     pub next: NodeIdx,
 }
 
@@ -79,8 +79,8 @@ fn find_node(
     place_anew(profile, call, search, attempt)
 }
 
-/// The earlier answers for pods like this one. They are not used for a pod that PreFilter restricts or that is
-/// nominated, because asking about few nodes is cheap. They are not used either while competing pods are nominated or
+/// The earlier answers for pods of the same equivalence class. They are not used for a pod that PreFilter restricts or
+/// that is nominated, because asking about few nodes is cheap. Nor are they used while competing pods are nominated or
 /// extenders are configured.
 fn earlier_answers<'a>(
     cache: Option<&'a mut EquivalenceCache<ClassAnswers>>,

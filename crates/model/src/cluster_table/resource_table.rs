@@ -18,8 +18,8 @@ pub struct ResourceTable {
 const MIN_COLUMNS: usize = 16;
 
 impl ResourceTable {
-    /// The column of `resource`. It may be empty or shorter than the table, if the other nodes have none of the
-    /// resource.
+    /// The column of `resource`. The column may be empty or shorter than the table, if the nodes beyond its end have
+    /// none of the resource.
     #[must_use]
     pub fn column(&self, resource: Sym) -> &[i64] {
         self.columns.get(&resource).map_or(&[], |column| column)

@@ -1,5 +1,5 @@
-//! A journal of the rows that changed, the oldest first. The journal tells the owner of an answer about a row that the
-//! answer is outdated.
+//! A journal of the rows that changed, the oldest first. The owner of an answer about a row learns from the journal
+//! that the answer is outdated.
 
 use std::collections::VecDeque;
 

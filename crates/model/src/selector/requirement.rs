@@ -8,7 +8,7 @@ use crate::qualified_name;
 /// The comparison with a label. Equality from `matchLabels` differs from `In` only in how it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// The label is present and has the one value.
+    /// The label is present and has the only value of the requirement.
     Equals,
     /// The label is present and has one of the values.
     In,

@@ -50,7 +50,7 @@ pub struct Bench {
 struct Row {
     #[serde(flatten)]
     measured: Measurement,
-    /// The figure for this call of the other plugin.
+    /// The figure of the other plugin for the same call.
     against: Option<f64>,
 }
 

@@ -6,7 +6,7 @@ use berth_wasm_host::Binary;
 
 use super::error::NotAdmitted;
 
-/// The largest size of a file beside a plugin's file. Such a file contains one signature or a few.
+/// The largest size of a file beside a plugin's file. The file contains one signature or a few.
 const MAX_COMPANION: u64 = 1 << 20;
 
 /// Examines a file before anything is done with it. It is called on a thread that loads files.

@@ -72,7 +72,8 @@ impl Attempts {
         Ok(attempts)
     }
 
-    /// Adds a task. There must be no task of this name. If `is_large`, only one such task is attempted at a time.
+    /// Adds a task. There must be no task of this name. If `is_large`, no other large task is attempted at the same
+    /// time.
     pub(super) fn add(&self, name: String, is_large: bool, work: Work) {
         self.shared.lock().add(LoadEffort::FIRST, Task { name, is_large, work });
         self.shared.changed.notify_all();

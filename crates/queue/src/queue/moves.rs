@@ -154,7 +154,7 @@ impl Queue {
         }
     }
 
-    /// Whether the event means the same for every pod of the group as for this one.
+    /// Whether the event has the same consequence for every pod of the group.
     fn goes_for_all(
         &self,
         record: &QueuedPod,

@@ -41,8 +41,8 @@ pub(super) enum Place {
     InFlight,
 }
 
-/// Why an attempt failed: the plugins that rejected the pod, and those that wait. If both are empty, it failed with an
-/// error.
+/// The reason why an attempt failed: the plugins that rejected the pod, and the plugins that wait. If both are empty,
+/// the attempt failed with an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Why {
     pub(super) rejectors: &'static [&'static str],

@@ -119,7 +119,7 @@ impl PodLine {
         self.running.iter().all(|other| concurrency.allows(other))
     }
 
-    /// Appends the request to those that wait, unless one of them becomes unnecessary.
+    /// Appends the request to the waiting requests, unless the new request or a waiting one becomes unnecessary.
     fn push(&mut self, mut request: PodRequest, executor: &Executor, counts: &mut Counts) {
         let mut dropped_patches = false;
         match &mut request.request {

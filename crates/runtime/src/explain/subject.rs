@@ -65,7 +65,7 @@ fn queued(view: &ClusterView, waiting: &Waiting) -> State {
     }
 }
 
-/// The number of pods in activeQ that PrioritySort puts before this one.
+/// The number of pods in activeQ that PrioritySort puts before the pod.
 fn n_before(view: &ClusterView, record: &QueuedPod) -> usize {
     let key = |record: &QueuedPod| (std::cmp::Reverse(record.pod.priority), record.queued_at);
     let is_before = |pod: &PodView<'_>| match pod.place() {

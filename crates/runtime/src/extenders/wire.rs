@@ -235,7 +235,7 @@ fn check_error(answer: &Value) -> Result<(), ExtenderError> {
     }
 }
 
-/// The field of this name, ignoring the case. A field that is `null` counts as absent.
+/// The field of this name, in upper or lower case. A field that is `null` counts as absent.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let mut fields = object.as_object()?.iter();
     fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).filter(|value| !value.is_null())

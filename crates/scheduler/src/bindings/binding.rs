@@ -77,7 +77,7 @@ pub(crate) enum Input {
     Rejected { plugin: Arc<str>, reason: String },
     /// A Permit plugin was not granted to release or reject the pod.
     Refused { plugin: Arc<str>, message: String },
-    /// A pod of higher priority takes the place of this one.
+    /// A pod of higher priority preempts the pod.
     Preempted { preemptor: Arc<Pod>, plugin: Arc<str> },
     /// The pod has a `deletionTimestamp`.
     Terminating,

@@ -10,7 +10,7 @@ use super::{
     inbox::Inbox,
 };
 
-/// All pods except the one that takes a step. Inputs for them are delivered after the step, so that a chain of pods
+/// All pods except the pod that takes a step. Inputs for them are delivered after the step, so that a chain of pods
 /// that release each other does not use up the stack.
 pub(crate) struct Peers<'a> {
     /// The attempt that takes the step; `None` if its pod has no node yet.

@@ -147,8 +147,8 @@ impl Binding {
         Step::Failed(self, failure)
     }
 
-    /// Follows a pod that a client deleted and that is not gone yet. It gives its node back, unless the API server is being asked to bind
-    /// it. In that case the answer of the API server decides.
+    /// Follows a pod that a client deleted and that is not gone yet. The pod gives its node back, unless a binding
+    /// request for the pod is under way. The API server's answer to the request decides in that case.
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
@@ -215,7 +215,8 @@ impl Binding {
         }
     }
 
-    /// Asks these plugins of the group again, and leaves the others alone. If the group is then done, the plugins after it follow.
+    /// Asks these plugins of the group again, and no other plugins. If the group is then done, the plugins after it
+    /// follow.
     pub(super) fn pre_bind_again(
         mut self,
         plugins: &[PluginIdx],

@@ -84,8 +84,8 @@ pub(super) struct Script {
     /// The state that a plugin passes to the next version, and whether that version accepts it.
     pub(super) state: Option<Vec<u8>>,
     pub(super) refuse_state: bool,
-    /// The generation of the cluster to which plugins were last updated, and the one at the last answer of PreBind or
-    /// Bind.
+    /// The generation of the cluster to which plugins were last updated, and the generation at the last answer of
+    /// PreBind or Bind.
     pub(super) synced_to: u64,
     pub(super) bound_at: u64,
 }

@@ -17,7 +17,7 @@ use crate::{Action, ClusterView, Event, PluginEffects, PodRequest, Request, Requ
 enum Answer {
     Bound,
     Refused,
-    /// The pod is bound, but the answer says otherwise.
+    /// The pod is bound, but the answer says that it is not.
     Lost,
     /// The pod is bound, and no answer comes.
     Silent,
@@ -343,7 +343,8 @@ proptest! {
         let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
         for op in &ops {
             match op {
-                // Other clients, and bindings that succeed although the answer denies it, may overfill a node.
+                // A node may be overfilled by other clients, and by bindings that succeed although the answer says that
+                // they failed.
                 Op::BindElsewhere(..) | Op::DeleteNode(_) | Op::Answers(Answer::Lost) => continue,
                 Op::SetNode(node, _) if nodes.contains_key(&format!("n{node}")) => continue,
                 Op::SetNode(node, cpu) => {

@@ -69,7 +69,7 @@ fn published(actions: &[Action]) -> Vec<String> {
     actions.iter().filter_map(node).collect()
 }
 
-/// The plugins whose effects are requested, with the answer that they were carried out or not.
+/// The plugins whose effects are requested, each with the event that the effects were carried out, or were not.
 fn asked(actions: &[Action], result: Result<(), &str>) -> Vec<(String, Event)> {
     let asked = |action: &Action| match action {
         Action::Pod(PodRequest {

@@ -273,7 +273,7 @@ impl Sign for Watched {
     }
 }
 
-/// A scheduler with such a plugin, and the requests that are not answered yet.
+/// A scheduler with a plugin that takes time, and the requests that are not answered yet.
 struct Watch {
     bench: Bench,
     seen: Arc<Mutex<Seen>>,
@@ -301,7 +301,7 @@ const STEPS: [(&str, Step); 12] = [
     ("another object changes", |watch| watch.object_changes(2)),
 ];
 
-/// A profile with such a plugin at these points.
+/// A profile with a plugin that takes time at these points.
 fn watched_profile(points: &[Point]) -> (Profile, Arc<Mutex<Seen>>) {
     let seen = Arc::<Mutex<Seen>>::default();
     let events_to_register = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];

@@ -81,7 +81,7 @@ enum Form {
 }
 
 impl Form {
-    /// The first form in the header `Accept` that is served. Without the header, the answer is a text. JSON needs the
+    /// The first form in the header `Accept` that is served. Without the header, the response is a text. JSON needs the
     /// parameters `g`, `v` and `as`.
     fn of(headers: &HeaderMap, kind: &str) -> Option<Self> {
         let accepted = headers.get_all(ACCEPT);

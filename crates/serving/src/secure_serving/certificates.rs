@@ -1,4 +1,4 @@
-//! Certificates: the server's own, and those that are trusted for clients.
+//! Certificates: the server's own, and the certificates that are trusted for clients.
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 

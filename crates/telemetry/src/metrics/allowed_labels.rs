@@ -77,7 +77,7 @@ fn sum(kind: MetricType, left: &Metric, right: &Metric) -> Metric {
             sum.set_gauge(gauge);
         }
         MetricType::HISTOGRAM => sum.set_histogram(histogram_sum(left.get_histogram(), right.get_histogram())),
-        // Berth has no such metrics.
+        // Berth has no summaries and no metrics without a type.
         MetricType::SUMMARY | MetricType::UNTYPED => {}
     }
     sum

@@ -70,7 +70,7 @@ struct LastSwap {
     binary: BinaryId,
     /// The sums of all calls until the swap, by extension point.
     sums: BTreeMap<String, Timing>,
-    /// The calls between the swap before and this one.
+    /// The calls between the previous swap and this swap.
     previous: BTreeMap<String, Timing>,
 }
 

@@ -73,7 +73,7 @@ impl Artefacts {
 
     /// Deletes the refusal of these bytes, so that the next load examines them again.
     pub(crate) fn forget_refusal(&self, digest: Digest) {
-        // Usually no such file exists.
+        // Usually the file does not exist.
         let _ = fs::remove_file(self.path(digest, EXTENSION));
     }
 

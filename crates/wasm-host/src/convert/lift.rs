@@ -108,7 +108,7 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
 const MAX_WORDS_BYTES: usize = 1024;
 
 /// The words with which a plugin explains its answers, on one line. Each run of blanks and control characters becomes a
-/// space, and three dots stand for the rest of a text that is too long.
+/// space, and three dots replace the end of a text that is too long.
 pub(crate) fn words(text: &str) -> String {
     let end = text.floor_char_boundary(MAX_WORDS_BYTES);
     let kept = text.get(..end).unwrap_or_default();

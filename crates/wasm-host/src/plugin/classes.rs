@@ -185,14 +185,14 @@ impl Classes {
         self.known.drain().filter_map(|class| class.shared.and_then(SharedCycle::unused)).collect()
     }
 
-    /// Whether the plugin has said that it does not affect pods like this one, which is on a node or will be on one.
+    /// Whether the plugin has said that it does not affect pods like `placed`, which is on a node or will be on a node.
     pub(super) fn is_no_matter(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach.is_nothing())
     }
 
-    /// Follows pods that came to nodes. If one of them may matter to the plugin, answers that hold only without such a
-    /// pod are forgotten. Classes for which the plugin is asked about each pod are forgotten as well, because it may no
-    /// longer affect them.
+    /// Follows pods that came to nodes. If one of these pods may matter to the plugin, the answers that hold only
+    /// without such a pod are forgotten. Classes for which the plugin is asked about each pod are forgotten as well,
+    /// because the plugin may no longer affect them.
     pub(super) fn pods_came<'a>(&mut self, mut placed: impl Iterator<Item = &'a Pod>) {
         let is_in_question = self.known.values().any(|class| class.reach == Reach::NothingYet);
         if is_in_question && placed.any(|pod| !self.is_no_matter(pod)) {

@@ -1,6 +1,6 @@
 //! Changes of pods on nodes of which an instance has not been informed yet.
 //!
-//! A plugin that is not asked about each pod need not be informed of each one at once. It gets the changes in one
+//! A plugin that is not asked about each pod need not be informed of each pod at once. It gets the changes in one
 //! delta, right before it is asked, or when there are many. Changes by pods that leave while the plugin has no time are
 //! kept, so that the plugin still learns that they came.
 
@@ -25,7 +25,8 @@ impl PendingChanges {
         self.n_items + n_items(delta) <= CAPACITY
     }
 
-    /// Whether pods that wait here leave with `delta`. The instance would not learn of such pods from the joined delta.
+    /// Whether pods of the waiting changes leave with `delta`. The instance would not learn of these pods from the
+    /// joined delta.
     pub(super) fn holds_pods_that_leave(&self, delta: &Delta) -> bool {
         self.delta.pods_placed.iter().any(|placed| delta.pods_removed.contains(&placed.idx))
     }

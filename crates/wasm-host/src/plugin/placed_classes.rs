@@ -46,7 +46,7 @@ impl PlacedClasses {
         alike
     }
 
-    /// The slot of a pod that is like this one. If there is no such pod, this pod is kept for later pods.
+    /// The slot of a pod of this pod's class. If no pod of the class has a slot, this pod is kept for later pods.
     fn like(&mut self, placed: &PlacedPod) -> Option<PodIdx> {
         let hash = placed.pod.equivalence_hash();
         if let Some(&slot) = self.slots.get(&hash)

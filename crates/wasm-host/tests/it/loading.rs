@@ -1,4 +1,4 @@
-//! The binaries that become plugins, and the messages for the others.
+//! The binaries that become plugins, and the messages about binaries that do not.
 
 use berth_framework::{PluginFactory, Point};
 use berth_model::{BinaryId, Column};

@@ -68,7 +68,7 @@ impl Guest {
 }
 
 impl Bench {
-    /// Starts a scheduler. `rules` is the rest of the configuration of plugins.
+    /// Starts a scheduler. `rules` is added to the configuration of plugins.
     pub(crate) async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Self {
         Self::start_with(cluster, guests, rules, &[]).await
     }

@@ -27,7 +27,7 @@ const PODS_EACH: usize = 2;
 const EITHER: &str = "";
 
 /// The second fault starts a quarantine that is longer than any test. The plugin with the huge answer has enough memory
-/// for the answer, but may not return it.
+/// for this answer, but may not return it.
 const RULES: &str = "
   limits: {callMilliseconds: 200, memory: 16Mi, outputBytes: 1Mi}
   quarantine: {faults: 2, windowSeconds: 600, backoffSeconds: 3600}

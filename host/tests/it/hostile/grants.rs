@@ -1,5 +1,5 @@
 //! Plugins that try to get more than they were granted: by a built-in's name, by a rule for everything, and by a rule
-//! for other objects than those that they ask for.
+//! for other objects than the requested ones.
 
 use std::time::Duration;
 

@@ -68,7 +68,7 @@ pub(crate) fn consumers() -> impl Iterator<Item = Value> {
     (0..HOSTILE).map(consumer)
 }
 
-/// Starts a cluster with devices and with claims that have such selectors, and a scheduler.
+/// Starts a scheduler and a cluster with devices and with claims that have these selectors.
 pub(crate) async fn start() -> Bench {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "5"]).await;
     let client = cluster.pods.clone().into_client();

@@ -132,7 +132,7 @@ impl PreFilter for Coscheduling {
 }
 
 impl PostFilter for Coscheduling {
-    /// One member fits nowhere, so the others need not hold their places.
+    /// One member fits nowhere, so the other members need not hold their places.
     fn post_filter(
         &mut self,
         call: &Call<'_>,

@@ -145,7 +145,7 @@ fn a_score_that_is_no_int_is_a_fault_in_python() {
     });
 }
 
-/// A plugin of one file, with `interfaces` beside those that every plugin exports.
+/// A plugin of one file, with `interfaces` beside the interfaces that every plugin exports.
 fn built(
     language: Language,
     file: &str,
@@ -156,7 +156,7 @@ fn built(
     load("Mistaken", component(language, file, source, interfaces, environment)?)
 }
 
-/// The component of such a plugin.
+/// The component of a plugin of one file.
 fn component(
     language: Language,
     file: &str,

@@ -289,7 +289,7 @@ fn placing(scene: &mut Scene) -> Result<()> {
 }
 
 /// The other plugins, which give the answer that the test wants and remember the question. An extender reports five
-/// more violations, or fails if there is a reason.
+/// more violations, or fails if `failure` has a reason.
 struct Others(Status, Vec<Removal>);
 
 impl DryRun for Others {

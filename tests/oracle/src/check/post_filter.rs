@@ -223,8 +223,8 @@ impl Check<'_> {
         Ok(statuses.iter().map(|status| show_status("", status)).collect())
     }
 
-    /// Each of the best candidates wins if the other best ones are excluded, and against each of the rest alone. The
-    /// better of two candidates is the one that violates fewer budgets.
+    /// Each of the best candidates wins if the other best candidates are excluded, and wins against each worse
+    /// candidate alone. The better of two candidates violates fewer budgets.
     fn ranking(&mut self, expected: &PostFilter, findings: &mut Findings) {
         let best: BTreeSet<&str> = expected.best.iter().map(String::as_str).collect();
         let rest: Vec<&str> =

@@ -78,7 +78,7 @@ pub(super) fn anti_affinity(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec
     broken
 }
 
-/// The anti-affinity of existing pods against this one.
+/// The anti-affinity of existing pods against the incoming pod.
 pub(super) fn anti_affinity_of_others(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for (other, place) in neighbours(facts) {

@@ -1,4 +1,4 @@
-//! The nodes that a pod asks for, and those that reject it.
+//! The nodes that a pod asks for, and the nodes that reject the pod.
 //!
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/>,
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>.

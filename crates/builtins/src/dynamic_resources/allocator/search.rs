@@ -6,8 +6,8 @@
 //!
 //! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. When the
 //! search goes back for the first time, it ends if some request could not be served even on its own. An error of a
-//! selector fails the search only if the search reaches that device. Neither short cut is taken where a selector fails,
-//! nor where failed tries have effects: see [`Search::tries_have_effects`].
+//! selector fails the search only if the search reaches the selector's device. The short cuts are not taken if a
+//! selector fails, or if failed tries have effects: see [`Search::tries_have_effects`].
 
 use berth_model::Feature;
 
@@ -153,7 +153,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(false)
     }
 
-    /// Chooses the rest of the devices.
+    /// Chooses the remaining devices.
     fn devices(
         &mut self,
         position: Position,
@@ -181,7 +181,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(false)
     }
 
-    /// Takes the device and chooses the rest. Gives the device back if there is no solution with it.
+    /// Takes the device and chooses the remaining devices. Gives the device back if no solution contains it.
     fn device(
         &mut self,
         position: Position,

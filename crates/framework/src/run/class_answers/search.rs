@@ -160,8 +160,9 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Asks one plugin which nodes of the batch pass, leaves those in it, and returns their number. If the number is
-    /// lower than `n_nodes`, which is the number before, `scratch.removed` contains the other nodes.
+    /// Asks one plugin which nodes of the batch pass, removes all other nodes from the batch, and returns the number of
+    /// nodes that are left. `n_nodes` is the number before the call. If nodes were removed, `scratch.removed` contains
+    /// them.
     fn narrow(
         &mut self,
         profile: &mut Profile,

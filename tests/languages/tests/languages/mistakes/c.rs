@@ -53,7 +53,7 @@ fn a_list_without_its_end_is_refused() {
     }
 }
 
-/// Such an array is not among the members of `berth_plugin`.
+/// The array is not among the members of `berth_plugin`.
 #[test]
 fn a_list_of_nodes_without_its_end_is_refused() {
     let stored = |before: &str, array: &str, value: &str| {
@@ -96,7 +96,7 @@ fn a_member_that_is_null_is_no_member() {
     assert!(!is_taken && said.contains("exports filter, and berth_plugin has no .filter: write it"), "{said}");
 }
 
-/// The compiler would put other memory behind such a list, and the plugin would fail in `describe` without a line.
+/// Other memory would follow a list without its end, and the plugin would fail in `describe` without a line.
 #[test]
 fn a_list_without_its_end_is_refused_although_its_entry_is_a_macro() {
     let defined = "#define ZONE PREFIX \"/zone\"  // the key\n#define PREFIX \"topology.kubernetes.io\"\n#define END NULL\n\

@@ -49,7 +49,7 @@ fn an_error_of_the_compiler_names_the_file_as_the_author_does() {
     });
 }
 
-/// For Go such a method is one of the plugin's own, and it would not be called.
+/// Go would take the method as the plugin's own, and nothing would call it.
 #[test]
 fn a_method_that_is_not_the_sdks_is_refused() {
     run(GO, |language| {

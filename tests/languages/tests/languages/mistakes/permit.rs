@@ -176,7 +176,7 @@ func (plugin) Permit(pod *berth.Pod, node *berth.Node) berth.Verdict {
 }
 "#;
 
-/// The compiler refuses the other mistakes.
+/// The compiler refuses all other mistakes.
 #[test]
 fn an_effect_that_is_none_is_a_fault_in_go() {
     run(LANGUAGES[3], |language| {
