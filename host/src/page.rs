@@ -167,7 +167,7 @@ impl Gateway {
     }
 }
 
-/// The request without the cookie and everything else that the scheduler does not need.
+/// The request with only the parts that the scheduler needs, without the cookie.
 fn to_scheduler(parts: &Parts, body: Bytes) -> Request {
     let mut passed = Request::new(Body::from(body));
     *passed.method_mut() = parts.method.clone();

@@ -80,7 +80,7 @@ pub struct PluginAnswers {
     pub(crate) unanswered: BTreeMap<Point, Unanswered>,
 }
 
-/// Why there is no answer of a point, or none that a case writes down.
+/// The reason why a point has no answer, or no answer that a case writes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     /// The plugin does not implement the point.
@@ -112,7 +112,8 @@ pub struct RefusedAtPoint {
     pub(crate) effect: RefusedEffect,
 }
 
-/// The answers about a pod that waited at Permit. There are none if it goes on and no point has something to do.
+/// The answers about a pod that waited at Permit. The list is empty if the pod goes on and no point has something to
+/// do.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]

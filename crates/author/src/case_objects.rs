@@ -1,7 +1,7 @@
 //! Kubernetes objects in files of cases: the keys of `metadata`, the top-level keys and the form of pods and nodes, and
 //! the node of a pod that is on one.
 //!
-//! A misspelt key would otherwise be ignored without a message. Deeper keys are not checked: `spec` and `status` hold
+//! Decoding alone would ignore a misspelt key without a message. Deeper keys are not checked: `spec` and `status` hold
 //! much that no plugin sees, and more with each release of Kubernetes.
 
 use berth_model::api;

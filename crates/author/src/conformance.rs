@@ -127,8 +127,7 @@ impl Property {
 /// the first property, or under the property of an empty or a huge cluster if only that cluster causes it.
 ///
 /// # Errors
-/// There is nothing to check: the plugin refuses its arguments or cannot be started, or an object of the situation does
-/// not have the form of its kind.
+/// The plugin refuses its arguments or cannot be started, or an object of the situation is invalid.
 pub fn conformance(
     factory: &dyn PluginFactory,
     situation: &Situation,

@@ -138,7 +138,7 @@ impl PluginHarness {
     /// The answer of Filter about one node without some of its pods and with others.
     ///
     /// # Errors
-    /// The node does not exist, the plugin fails, or it does not filter.
+    /// The node does not exist, the plugin fails, or the plugin has no Filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
         let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("unknown node {node}")))?;

@@ -338,7 +338,7 @@ fn a_case_is_a_situation_in_which_properties_are_checked() {
     assert_eq!(names.len(), 4);
     for situation in Situation::of_cases(&file) {
         for check in conformance(&Factory, &situation, 1).expect("accepted arguments") {
-            // The check calls neither PostBind nor Reserve, so the plugin counts nothing.
+            // The plugin counts nothing, because the check does not call PostBind and Reserve.
             assert!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
         }
     }

@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::NodeSet;
 
-/// Nominates the first node whose rejection says that it is full. It has no Filter of its own.
+/// Nominates the first node whose rejection says that it is full. The plugin has no Filter.
 #[derive(Debug)]
 struct MakesRoom;
 

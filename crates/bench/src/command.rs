@@ -81,7 +81,7 @@ pub enum CacheUse {
     Both,
 }
 
-/// For whom.
+/// The reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     Table,

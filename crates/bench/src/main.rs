@@ -10,7 +10,7 @@ use berth_bench::{
 };
 use clap::Parser;
 
-/// Measures what a pod costs the scheduling core, without an API server and without components.
+/// Measures the cost of a pod in the scheduling core, without an API server and components.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(flatten)]

@@ -18,8 +18,8 @@ pub struct Descriptor {
     pub pods: bool,
     /// The kinds of other objects that it reads.
     pub objects: &'static [StaticKind],
-    /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
-    /// rejects nothing has no registrations.
+    /// Resources and action bits of the events that may make a rejected pod schedulable. A plugin that never rejects
+    /// pods has no registrations.
     pub events_to_register: &'static [(&'static str, u32)],
     /// The names of the effects that the plugin needs for its work. This program's own binaries of the plugin are
     /// granted them.

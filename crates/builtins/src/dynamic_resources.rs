@@ -237,7 +237,7 @@ impl Filter for DynamicResources {
         Ok(check_each(rejected, |node| self.check(call, node)))
     }
 
-    /// The removed and added pods change nothing, because claims hold devices and pods do not.
+    /// The removed and added pods do not matter, because claims hold the devices.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(dry_run_each(cases, |node| self.check(call, node)))
     }
@@ -368,8 +368,8 @@ impl QueueingHint for DynamicResources {
 }
 
 impl Sign for DynamicResources {
-    /// A pod with claims has no signature, since the next pod gets other devices. A pod with extended resources has
-    /// none either, whether or not devices back them.
+    /// A pod with claims has no signature, since the next pod gets other devices. Nor has a pod with extended
+    /// resources, with or without devices that back them.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.resource_claims.is_empty() && pod.extended_requests.is_empty()).then(String::new)
     }

@@ -113,7 +113,7 @@ impl Sign for InterPodAffinity {
 }
 
 impl Reuse for InterPodAffinity {
-    /// The plugin compares nothing if neither the pod nor any pod on a node has terms about other pods.
+    /// The plugin compares pods only if the pod or a pod on a node has terms about other pods.
     fn reach(&mut self, call: &Call<'_>) -> Reach {
         if !call.pod.affinity.is_empty() {
             return Reach::Cluster;

@@ -27,8 +27,8 @@ pub(crate) struct ResourceArgs {
 pub(crate) struct ScoredResource {
     name: String,
     weight: i64,
-    /// Whether the resource is neither cpu, memory, ephemeral-storage nor pods. It is scored only for pods that request
-    /// it.
+    /// Whether the resource is any other than cpu, memory, ephemeral-storage and pods. Such a resource is scored only
+    /// for pods that request it.
     is_scalar: bool,
 }
 

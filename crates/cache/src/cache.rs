@@ -43,8 +43,8 @@ struct Changed {
     objects: ChangedKeys<Arc<ObjectKey>>,
 }
 
-/// The entry of the cache for a node's name. An entry without a row stands for a node that does not exist but to which
-/// pods refer.
+/// The entry of the cache for a node's name. An entry without a row stands for a name that pods refer to and that no
+/// node has.
 #[derive(Debug, Default)]
 pub struct CachedNode {
     row: Option<(NodeIdx, Node)>,

@@ -45,8 +45,8 @@ pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig that replaces its current one.
     pub context: Option<String>,
-    /// The API server's address, which replaces the kubeconfig's. If there is no kubeconfig, the address must need no
-    /// credentials.
+    /// The API server's address, which replaces the kubeconfig's. Without a kubeconfig, the server must accept requests
+    /// without credentials.
     pub server: Option<String>,
     /// The address of another server that knows the users of the cluster, such as a scheduler. The cluster is found as
     /// usual, and its credentials are used at the other server.

@@ -128,7 +128,7 @@ impl EventRecorder {
         self.n_dropped.load(Ordering::Relaxed)
     }
 
-    /// The number of events that are neither written nor given up.
+    /// The number of events that are still to be written.
     pub fn n_unwritten(&self) -> usize {
         self.queue.max_capacity() - self.queue.capacity() + self.n_unwritten.load(Ordering::Relaxed)
     }

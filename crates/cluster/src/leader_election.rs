@@ -268,7 +268,7 @@ impl Election {
     ) {
         let coordination = self.settings.coordination.clone();
         let candidacy = coordination.map(|it| Candidacy::new(self.client.clone(), &self.settings, it));
-        // A replica that is not ready is no candidate: it could not begin if it were chosen.
+        // Only a ready replica is a candidate: another replica could not begin if it were chosen.
         tokio::select! {
             () = ready => {}
             _ = &mut stop => return,
@@ -367,7 +367,7 @@ impl Election {
         }
     }
 
-    /// Reads and writes the Lease once. A leader writes without reading, as long as no other candidate wrote.
+    /// Reads and writes the Lease once. A leader writes without reading until another candidate has written.
     async fn attempt(&mut self) -> Result<Attempt, AttemptError> {
         let began = Instant::now();
         let time = clock::micros(clock::now());

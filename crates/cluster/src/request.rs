@@ -1,7 +1,8 @@
 //! One request and its answer. A failure becomes a [`RequestFailure`] that contains what the HTTP answer said.
 //!
-//! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, which
-//! API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON but not a `Status`.
+//! `kube`'s own `request` methods are not used, since these methods drop data that a caller needs: the header
+//! `Retry-After`, which API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON
+//! but not a `Status`.
 
 use std::time::Duration;
 

@@ -123,7 +123,7 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 /// Asks for the server's version and time.
 ///
 /// # Errors
-/// The server does not answer, or does not answer as an API server.
+/// The server does not answer, or is not an API server.
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
     let failed = |failure: RequestFailure| {
         let is_refusal = failure.code().is_some_and(|code| (400..500).contains(&code) && code != 429);

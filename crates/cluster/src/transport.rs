@@ -1,12 +1,12 @@
 //! The HTTP client below every request: sockets, TLS, HTTP/2, proxies, and the headers of each request.
 //!
-//! It is kube's own client except for the connections. kube's connections speak only HTTP/1.1 and are not kept alive,
-//! so a peer that vanished without a message is noticed late. These connections are client-go's
+//! The client is kube's own, except for the connections. kube's connections speak only HTTP/1.1 and have no keep-alive,
+//! so the client notices late that a peer vanished. The connections of this module are client-go's
 //! (`k8s.io/client-go/transport/cache.go`, `k8s.io/apimachinery/pkg/util/net/http.go`): HTTP/2 over TLS if the server
 //! has it, pings over HTTP/2, and TCP keep-alive below both. A connection is given up if its peer sends nothing for 45
 //! seconds.
 //!
-//! This client sends nothing twice, since only a writer can decide which requests may be repeated.
+//! The client never repeats a request, since only a writer can decide which requests may be repeated.
 
 use std::{sync::Arc, time::Duration};
 
@@ -211,8 +211,8 @@ fn https_connector(
     Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
 }
 
-/// The TLS settings for the server. A server without TLS needs no certificate authority. So it is not an error if the
-/// system has none, as in a container image built `FROM scratch`.
+/// The TLS settings for the server. Only a server with TLS needs a certificate authority. A system without authorities
+/// is therefore no error, as in a container image built `FROM scratch`.
 fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
     let is_plain = config.cluster_url.scheme_str() == Some("http");
     if is_plain && config.root_cert.is_none() {

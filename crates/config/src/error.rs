@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is neither YAML nor JSON, or contains a key twice.
+    /// The text is not YAML or JSON, or contains a key twice.
     #[error("{file}: not valid YAML or JSON, correct the syntax: {source}")]
     Syntax {
         /// The name that the caller gave to the text.

@@ -145,7 +145,8 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
     }
 }
 
-/// A plugin can only be missing for good if the program has no plugins directory and no plugins from registries.
+/// A missing plugin may still come from a plugins directory or a registry, so this error needs a program without
+/// either.
 fn not_found_advice(name: &str) -> String {
     format!("correct the name, or give --plugins-dir DIR with {name}.wasm in it")
 }

@@ -10,7 +10,7 @@ use crate::fields::Fields;
 /// The settings by which one of several schedulers becomes the active one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Whether schedulers elect a leader. If not, this scheduler works without a lease.
+    /// Whether schedulers elect a leader. Without an election, the scheduler works without a Lease.
     pub leader_elect: bool,
     /// Other schedulers take over when the lease was not renewed for this long.
     pub lease_duration: Duration,

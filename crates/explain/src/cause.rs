@@ -15,8 +15,8 @@ pub enum Cause {
     Bound,
     /// The pod has a node, and is about to be bound to it.
     Binding,
-    /// The pod fits on no node, whatever nodes are added: it names something that does not exist, or asks for something
-    /// impossible. Only built-in plugins are known to mean this.
+    /// The pod would not fit on any new node: it names something that does not exist, or asks for something impossible.
+    /// Only the rejections of built-in plugins are known to have this meaning.
     Misconfigured,
     /// The pod requests more of a resource than any node has, even when empty.
     LargerThanAnyNode,
@@ -70,8 +70,8 @@ impl Cause {
 }
 
 /// The built-in plugins whose final rejections at PreFilter are about the pod itself: a claim that does not exist, or
-/// terms that contradict each other. A rejection by another plugin may end without a change of the pod, as that of a
-/// full quota does.
+/// terms that contradict each other. A rejection by another plugin may end without a change of the pod, as the
+/// rejection for a full quota does.
 const CHECK_THE_POD: [&str; 7] = [
     "DynamicResources",
     "InterPodAffinity",

@@ -116,7 +116,7 @@ pub struct RankedNode {
     /// `metadata.name`.
     #[serde(with = "shared_text")]
     pub node: Arc<str>,
-    /// The sum of the weighted scores; `None` if nothing was scored because there was no choice.
+    /// The sum of the weighted scores; `None` if no node was scored, because only one node passed.
     pub total: Option<i64>,
     /// The scores from each plugin.
     pub scores: Vec<PluginScore>,

@@ -98,7 +98,7 @@ pub enum InjectedFault {
 /// The reason why rules are not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// The text is neither JSON nor YAML.
+    /// The text is not JSON or YAML.
     #[error("not YAML or JSON: {0}")]
     Syntax(Box<serde_saphyr::Error>),
     /// A field has a value that is not allowed.

@@ -10,8 +10,8 @@ use crate::{
 /// The moment at which a search for a node must end. The default is never.
 ///
 /// A plugin whose search may take longer than some milliseconds checks the deadline from time to time, and fails once
-/// it is over. The time of plugins that have an account does not count, because they have bounds of their own. The
-/// deadline is never over inside a component.
+/// it is over. The time of plugins that have an account does not count, because these plugins have bounds of their own.
+/// The deadline is never over inside a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadline<'a>(Option<Limit<'a>>);
 

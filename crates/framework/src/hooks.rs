@@ -100,8 +100,8 @@ pub trait Hosted {
     fn out_of_service(&self) -> Option<Status>;
 
     /// Checks whether the plugin may take more of the scheduling thread's time. The scheduler asks at the start of a
-    /// cycle and before a question outside of cycles. If the plugin has no time and pods may do without it, the
-    /// scheduler skips the plugin at all of its points until a later call of this method finds that it has time again.
+    /// cycle and before a question outside of cycles. If the plugin has no time and is optional, the scheduler skips
+    /// the plugin at all of its points until a later call of this method finds that the plugin has time again.
     ///
     /// # Errors
     /// The plugin has used up its share, and pods may not do without it: the attempt fails with this status.

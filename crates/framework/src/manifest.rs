@@ -22,8 +22,8 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether the plugin follows pods on nodes, or a column that pods change. If it does neither, the plugin sees no
-    /// change when only the pods of a node change.
+    /// Whether the plugin follows pods on nodes, or a column that pods change. Other plugins see no change when only
+    /// the pods of a node change.
     #[must_use]
     pub fn pods_matter(&self) -> bool {
         let changed = [Column::Requested, Column::NonZeroRequested, Column::PodCount, Column::HostPorts];

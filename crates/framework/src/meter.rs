@@ -1,8 +1,8 @@
 //! Measurements that the host publishes: how long extension points and plugins take, and how often plugins are asked.
 //!
 //! A profile whose meter has no clock counts calls and times nothing. A meter with a clock times each run of an
-//! extension point, and in one of ten attempts each plugin as well. The number of the cycle decides which attempts
-//! these are, so that a pod's binding is timed if its cycle was. Single nodes are never timed.
+//! extension point, and in one of ten attempts each plugin as well. The number of the cycle decides which attempts are
+//! timed, so that a pod's binding is timed if the pod's cycle was timed. Single nodes are never timed.
 //!
 //! A meter that traces attempts ([`Meter::with_traces`]) records the beginning and the end of each run and of each call
 //! in these attempts as well.
@@ -153,7 +153,7 @@ impl Meter {
         Self { timer: Some(timer), measured: Measured::default() }
     }
 
-    /// Records the spans of the attempts that `tracing` takes. A meter without a clock records none.
+    /// Records the spans of the attempts that `tracing` takes. A meter without a clock records no spans.
     #[must_use]
     pub fn with_traces(mut self, tracing: TraceSampling) -> Self {
         if let Some(timer) = &mut self.timer {
@@ -203,8 +203,8 @@ impl Meter {
         }
     }
 
-    /// Notes that the extension point is done. It is not timed if the profile's meter was replaced in between, either
-    /// by one without a clock or by one with a clock.
+    /// Notes that the extension point is done. The point is not timed if the profile's meter was replaced since its
+    /// start.
     pub fn end(&mut self, start: Start, point: &'static str, code: Code) {
         let Some(end) = self.end_span(&start, point, code) else { return };
         let Some(began) = start.at else { return };

@@ -113,7 +113,7 @@ pub trait PostFilter {
     ///
     /// # Errors
     /// The status counts as an outcome without a nomination and without effects: after `Unschedulable` the next plugin
-    /// is asked, and after any other status none. The condition of the pod has the reasons.
+    /// is asked, and after any other status no plugin is asked. The condition of the pod has the reasons.
     fn post_filter(
         &mut self,
         call: &Call<'_>,

@@ -265,8 +265,8 @@ impl Profile {
         Some(answer)
     }
 
-    /// Sets the kinds that may not be listed, so that nothing is known about their objects. They replace the kinds that
-    /// were set before.
+    /// Sets the kinds that may not be listed, so that nothing is known about their objects. The new kinds replace the
+    /// kinds that were set before.
     pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         self.unlisted = unlisted;
     }
@@ -282,7 +282,7 @@ impl Profile {
         Some(Status::unresolvable(format!("plugin {:?} cannot decide about this pod: {reason}", instance.name)))
     }
 
-    /// The first plugin that must not judge pods and has no PreFilter. Its PreFilter would say which pods it affects.
+    /// The first plugin that must not judge pods and has no PreFilter, which would say which pods the plugin affects.
     pub(crate) fn blind_to_all(&self) -> Option<Refusal> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
@@ -362,8 +362,8 @@ impl Profile {
         (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted)
     }
 
-    /// Checks in the middle of a cycle whether a plugin still has time. A plugin without time that pods may do without
-    /// is passed over from now on.
+    /// Checks in the middle of a cycle whether a plugin still has time. An optional plugin without time is passed over
+    /// from now on.
     ///
     /// # Errors
     /// The plugin has used up its share and may not be passed over.

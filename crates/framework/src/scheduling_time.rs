@@ -59,7 +59,7 @@ pub struct SchedulingTime(Arc<Shared>);
 struct Shared {
     clock: Box<dyn Clock>,
     accounts: Mutex<Accounts>,
-    /// Whether anything is charged to plugins or namespaces. If not, the clock is not read.
+    /// Whether anything is charged to plugins or namespaces. Otherwise the clock is not read.
     is_used: AtomicBool,
     /// The nanoseconds that plugins have taken so far.
     taken_by_plugins: AtomicU64,

@@ -13,7 +13,7 @@ use crate::{manifest::Manifest, object_kind::ObjectKind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistedKinds(BTreeMap<ObjectKind, UnlistedKind>);
 
-/// Why a kind is not listed, and which plugins work without it.
+/// The reason why a kind is not listed, and the plugins that work without the kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedKind {
     /// The reason, for the conditions of pods.

@@ -1,8 +1,10 @@
-//! `libberth`: the simulator behind a small C ABI, for schedulers' companions in any language: autoscalers, queues, tools.
+//! `libberth`: the simulator behind a small C ABI, for schedulers' companions in any language: autoscalers, queues,
+//! tools.
 //!
-//! `include/libberth.h` is made of this page. Each simulator has a thread of its own, so that a handle may be used from
-//! any thread. A panic ends only that simulator and never reaches the caller. Texts are UTF-8 and end with a zero byte.
-//! A value that a function returns belongs to the caller. The caller gives it back to the function whose name says so.
+//! `include/libberth.h` is generated from this page. Each simulator has a thread of its own, so that a handle may be
+//! used from any thread. A panic ends only that simulator and never reaches the caller. Texts are UTF-8 and end with a
+//! zero byte. A value that a function returns belongs to the caller. The caller gives it back to the function whose
+//! name says so.
 
 use std::{
     any::Any,
@@ -180,7 +182,7 @@ fn handle<'a>(simulator: *const BerthSimulator) -> Result<&'a BerthSimulator> {
     unsafe { simulator.as_ref() }.context("simulator: a null pointer")
 }
 
-/// Returns the value. If there is none, returns `none` and stores the reason at `error`.
+/// Returns the value. If the call failed, returns `none` and stores the reason at `error`.
 #[expect(unsafe_code, reason = "the header says what the caller promises")]
 fn told<T>(work: impl FnOnce() -> Result<T>, none: T, error: *mut *mut c_char) -> T {
     let answer = guarded(work);

@@ -47,8 +47,8 @@ pub(crate) enum Life<B> {
     },
 }
 
-/// The remembered facts about a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows whether
-/// this applies to it.
+/// The remembered facts about a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows
+/// whether the facts apply to it.
 #[derive(Debug)]
 pub(crate) struct Awaited<B> {
     pub remembered: Remembered,
@@ -542,7 +542,7 @@ impl<B> Installed<B> {
         }
     }
 
-    /// The component may not serve any more. The fallback may not serve either, because no operator asked for it.
+    /// The component may no longer serve. The fallback does not serve either, because no operator asked for it.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         context.begin_file();
         let digest = Some(self.component.digest);

@@ -57,8 +57,8 @@ pub struct SettingsChange {
 /// The reason why the directory's binary may no longer serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forbidden {
-    /// The binary needs something that is no longer granted. The text is a reason that follows the file's name. The
-    /// binary that it replaced does not come back, because no operator asked for it.
+    /// The binary needs a grant that was withdrawn. The text is a reason that follows the file's name. The replaced
+    /// binary does not come back, because no operator asked for it.
     NotGranted(String),
     /// The binary's digest is denied. The binary that it replaced serves again.
     Denied,

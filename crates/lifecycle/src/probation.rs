@@ -64,7 +64,8 @@ impl ProbationSoFar {
         Ok(Self { n_faults, n_answers: binary.n_answers(), ..self })
     }
 
-    /// The end of the probation. It does not end while no pod is tried, because a binary then proves nothing.
+    /// The end of the probation. The probation goes on until a pod is tried, because a binary without an answer proves
+    /// nothing.
     pub(crate) fn end(self, policy: &Probation, binary: &impl CountCalls) -> ProbationEnd {
         match policy.span {
             ProbationSpan::Time(span) => ProbationEnd::At {

@@ -52,8 +52,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
     }
 
-    /// Registers a plugin of kube-scheduler that this program does not have. Pods are scheduled without it as long as
-    /// the plugins directory does not provide it.
+    /// Registers a plugin of kube-scheduler that this program does not have. Pods are scheduled without the plugin
+    /// until the plugins directory provides it.
     pub fn add_left_out(&mut self, name: &PluginName) {
         self.plugin(name).set_built_in(BuiltIn::LeftOut);
     }

@@ -295,8 +295,8 @@ impl ClusterTable {
         }
     }
 
-    /// Adds a row for a node, or writes it again, with everything from the node's own object. This is for tables without replicas,
-    /// because the call does not tell which columns changed.
+    /// Adds a row for a node, or writes it again, with everything from the node's own object. Only tables without
+    /// replicas may use this method, because the call does not report which columns changed.
     pub fn set_node(&mut self, idx: NodeIdx, node: &Node) {
         self.add_node(idx);
         self.set_name(idx, node.name);

@@ -109,8 +109,8 @@ const MAX_KEPT: usize = 1 << 10;
 const FOR_EVER: u32 = u32::MAX;
 
 /// The longest text that is kept. A longer text is replaced by its digest. Names and labels are shorter, because
-/// kube-apiserver limits them (names 253 bytes, qualified names 317, values 63). It limits neither image names nor what
-/// a kubelet reports.
+/// kube-apiserver limits them (names 253 bytes, qualified names 317, values 63). kube-apiserver does not limit image
+/// names and the texts that a kubelet reports.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// The number of unused symbols below which none is freed. This many symbols with their texts take a megabyte or two.

@@ -8,7 +8,7 @@
 //!
 //! The watch's own thread examines the directory. Other threads read and compile files, several at a time. Each file is
 //! loaded no more often than `load_rate` allows. Files are first tried with little effort (`attempts`), so that no file
-//! waits for one that compiles slowly.
+//! waits for a file that compiles slowly.
 
 mod admission;
 mod attempts;
@@ -133,7 +133,7 @@ pub struct DirectoryWatch {
 }
 
 impl DirectoryWatch {
-    /// Reads and loads a file again although it did not change. A file that does not exist causes no event.
+    /// Reads and loads a file again, even without a change. A missing file causes no event.
     pub fn reload(&self, name: &str) {
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         // If a wake-up is already waiting, the thread has not started its pass yet.
@@ -400,7 +400,7 @@ impl Post {
             }
             let Some(watcher) = self.watcher.upgrade() else { return false };
             let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
-            // The old directory may no longer exist, nor its watch.
+            // The old directory and its watch may have been removed.
             let _ = watcher.unwatch(dir);
             self.watched = found.filter(|_| watcher.watch(dir, notify::RecursiveMode::NonRecursive).is_ok());
             return true;

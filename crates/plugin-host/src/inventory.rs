@@ -360,8 +360,8 @@ impl PluginInventory {
         checked.map_err(|reason| if self.rules.has_file { reason } else { reason.without_file() })
     }
 
-    /// Warns if a file has the name of a built-in. The file gets none of the built-in's grants, and its author may not
-    /// expect this.
+    /// Warns if a file has the name of a built-in. The file gets none of the built-in's grants, which may surprise its
+    /// author.
     fn warn_of_name(&self, name: &str, component: &Component<ReadyBinary>) {
         let Some(built_in) = self.registry.built_in(name).map(ReadyBinary::factory) else { return };
         let needs = Granted::of_built_in(built_in.manifest());

@@ -62,7 +62,7 @@ impl PluginHostOptions {
         }
     }
 
-    /// The directory for compiled plugins. `None` without the option and without a home directory.
+    /// The directory for compiled plugins. `None` if the option is not given and no home directory is known.
     #[must_use]
     pub fn artifact_cache(&self) -> Option<PathBuf> {
         self.artifact_cache.clone().or_else(default_artifact_cache)

@@ -75,7 +75,7 @@ impl Hosted for Placeholder {
     }
 
     fn out_of_service(&self) -> Option<Status> {
-        // The status is unresolvable, because no other node and no eviction would help.
+        // The status is unresolvable, because another node or an eviction would not help.
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 

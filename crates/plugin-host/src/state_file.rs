@@ -1,8 +1,8 @@
 //! The file of `--plugin-state`: the plugins' states that survive the process, as JSON.
 //!
 //! Times in the file are those of the wall clock. The file is written to a temporary name, synced and renamed, so that
-//! there is always a complete one. A file that cannot be read is set aside, and the scheduler starts as if there were
-//! none: its content helps operators, and must not prevent scheduling.
+//! a complete file always exists. A file that cannot be read is set aside, and the scheduler starts without it: the
+//! file helps operators, and must not prevent scheduling.
 
 use std::{
     collections::BTreeMap,

@@ -258,7 +258,7 @@ impl Supervisor {
         self.hand_over(swaps, By::Scheduler).await;
     }
 
-    /// Reports a binary that no profile uses. It has no effect, but that is not a fault.
+    /// Reports a binary that no profile uses. A binary without effect is no fault.
     fn tell_if_unused(&self, plugin: &PluginName) {
         let Some(status) = self.inventory.status(plugin) else { return };
         if let (PluginState::Unused, Service::Directory(_)) = (status.state, &status.service) {
@@ -331,7 +331,7 @@ impl Supervisor {
         let profile = scheduler_name.to_owned();
         match (result, version.binary) {
             (Ok(()), None) => {
-                // If nothing served before, another reason why nothing serves is not a change.
+                // A new reason is not a change if no binary served before either.
                 if inventory.taken_by(plugin, scheduler_name).is_some() {
                     // If a binary is already on its way, the report that nothing serves would be wrong. If a new
                     // instance is being made, the report of the fault already said so.
@@ -444,7 +444,7 @@ impl Supervisor {
         let _ = self.surroundings.events.send(event).await;
         if has_other_profiles {
             for plugin in self.inventory.refused_by_profiles() {
-                // A file that no longer exists is not tried.
+                // A deleted file is not tried.
                 let _ = self.reload(&plugin);
             }
         }

@@ -78,8 +78,8 @@ pub fn advice_on_missing(kind: &KindRef) -> String {
     format!("install its CRD, or correct the kind in the plugin's manifest{meant}")
 }
 
-/// Plugins, and the kinds that they read but can do without. Even then, no pod is placed on a node where it must not
-/// run.
+/// Plugins, each with the kinds that it reads and can do without. A pod is still never placed on a node where it must
+/// not run.
 const DISPENSABLE: [(&str, &str, &str); 10] = [
     // Default constraints count the pods of these objects together. Pods with constraints of their own do not need
     // them.
@@ -104,8 +104,8 @@ pub fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
     of_kind.map(|(plugin, ..)| (*plugin).to_owned()).collect()
 }
 
-/// Whether no pod can be scheduled without the kind. Affinity terms of pods on nodes select pods by the labels of their
-/// namespaces, so namespaces concern every pod.
+/// Whether the scheduler needs the kind for every pod. Affinity terms of pods on nodes select pods by the labels of
+/// their namespaces, so namespaces concern every pod.
 pub fn is_indispensable(kind: &ObjectKind) -> bool {
     kind.api_version == "v1" && kind.kind == "Namespace"
 }

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::options::Options;
 
-/// The default of kube-scheduler. A file that repeats this default asks for nothing that has no effect.
+/// The default of kube-scheduler. A file that repeats this default needs no warning about a key without effect.
 const DEFAULT_PARALLELISM: u64 = 16;
 
 /// The source of the configuration.

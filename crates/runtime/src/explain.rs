@@ -385,7 +385,7 @@ struct PluginsSay {
     retries: Vec<berth_explain::Retry>,
     /// The plugins that need the pod's JSON but do not have it.
     blind: Vec<String>,
-    /// The plugin without which no attempt begins.
+    /// The plugin that must be in service before an attempt begins.
     out_of_service: Option<Holder>,
     /// The current answer of the plugin that keeps the pod out of activeQ. `None` if the pod is not gated, or if the
     /// plugin cannot be asked.

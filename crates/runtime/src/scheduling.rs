@@ -123,7 +123,7 @@ impl SchedulingThread {
 
 fn run(mut parts: Parts, runtime: &Handle) -> usize {
     let n_outstanding = turn_until_told(&mut parts, runtime);
-    // The last attempts have spans that nobody has taken yet.
+    // The spans of the last attempts have not been sent yet.
     observe(&mut parts);
     n_outstanding
 }

@@ -1,10 +1,10 @@
 //! Traces of attempts for a collector of OpenTelemetry, if `--tracing-config-file` names one.
 //!
-//! A trace is one attempt to schedule one pod. The number of the attempt decides whether it is traced, and its ids follow
-//! from that number. The scheduling thread, the meters of profiles and the tasks of the executor therefore make their
-//! spans independently, and nobody has to put a trace together.
+//! A trace is one attempt to schedule one pod. The number of the attempt decides whether it is traced, and its ids
+//! follow from that number. The scheduling thread, the meters of profiles and the tasks of the executor therefore make
+//! their spans independently.
 //!
-//! All spans go to the exporter, which never makes anyone wait: spans for which it has no room are lost and counted.
+//! All spans go to the exporter. No caller waits for the exporter: spans for which it has no room are lost and counted.
 //! Without a collector, [`Traces`] is empty, no attempt is traced, and no span is made.
 
 mod api_request;
@@ -107,8 +107,8 @@ impl Traces {
         }
     }
 
-    /// Begins the span of a request to the API server. It is empty if the request belongs to no attempt, or if the
-    /// attempt is not traced. `point` is the extension point at which the request was asked for.
+    /// Begins the span of a request to the API server. The span is empty if the request belongs to no attempt, or if
+    /// the attempt is not traced. `point` is the extension point at which the request was asked for.
     pub(crate) fn begin_request(
         &self,
         cycle: Option<CycleId>,

@@ -1,8 +1,8 @@
 //! The watches of the session: pods and nodes, and every kind that a plugin reads or registers events for.
 //!
-//! Scheduling begins when all of them are listed. It does not wait for a kind that may not be listed: the scheduler
-//! decides which pods this concerns (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod,
-//! so scheduling waits for these.
+//! Scheduling begins when all of these objects are listed. It does not wait for a kind that may not be listed: the
+//! scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern
+//! every pod, so scheduling waits for these.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,7 +69,7 @@ struct Watching {
     missing: BTreeMap<KindRef, String>,
     /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
-    /// The kinds among these that were neither listed nor refused yet.
+    /// The kinds among these whose first list has not been answered yet.
     unlisted: BTreeSet<ObjectKind>,
     /// The kinds with lists that were completed since new lists were last requested.
     listed: BTreeSet<ObjectKind>,

@@ -64,7 +64,7 @@ pub(crate) struct Answerer {
     supervisor: mpsc::Sender<Message>,
     running: RunningConfiguration,
     command_line: Options,
-    /// Whether the only profile serves every pod of a question. It does if no option and no file names a `schedulerName`.
+    /// Whether the only profile serves every pod of a question: no option and no file names a `schedulerName`.
     serves_all: bool,
     turn: Arc<Semaphore>,
 }

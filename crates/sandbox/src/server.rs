@@ -30,7 +30,7 @@ pub struct Options {
     /// Whether the controllers for volumes, device claims and disruption budgets run. If they do not run, these objects
     /// keep the values that clients write, so that a client can act as these controllers itself.
     pub controllers: bool,
-    /// Whether deployments, replica sets and stateful sets get pods. This has no effect without `controllers`.
+    /// Whether deployments, replica sets and stateful sets get pods. The option has an effect only with `controllers`.
     pub workloads: bool,
     /// The release of Kubernetes that the API server emulates.
     pub release: KubernetesRelease,

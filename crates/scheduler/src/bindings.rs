@@ -78,8 +78,9 @@ struct SentByProfile {
 }
 
 /// The number of pods that Permit held and that are bound at a time. The other pods of this kind wait for the answers.
-/// The rate of requests to the API server is limited, and pods that were not held need not wait behind thousands that
-/// one event released. At a few milliseconds for each request, this number is more than an API server handles.
+/// The rate of requests to the API server is limited, and pods that were not held need not wait behind thousands of
+/// pods that one event released. At a few milliseconds for each request, this number is more than an API server
+/// handles.
 const HELD_SENT: usize = 32;
 
 /// The number of pods of a profile in binding at which no further pod of the profile is tried. The rate of requests to

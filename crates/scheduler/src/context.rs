@@ -245,8 +245,8 @@ impl Context {
         last.map(|record| NextPod { record, search: SearchLength::Full, is_alone: true })
     }
 
-    /// The first pod that need not wait and whose profile's plugins have time for another pod. The first pod of each
-    /// profile that has waited long enough for its plugins gets an event.
+    /// The first pod that may be tried now, and whose profile's plugins have time for another pod. The first pod of
+    /// each profile that has waited long enough for its plugins gets an event.
     fn pop_with_time(
         &mut self,
         untold: &[(Sym, Status)],

@@ -136,8 +136,8 @@ impl Outbox {
         }
     }
 
-    /// Notes that the event, whose handling began at `start`, has been handled. The time is observed under each of its
-    /// labels.
+    /// Notes that the event, whose handling began at `start`, has been handled. The time is observed under each of the
+    /// event's labels.
     pub(crate) fn event_handled(&mut self, start: Option<Duration>) {
         let mut labels = std::mem::take(&mut self.labels);
         for event in labels.drain(..) {

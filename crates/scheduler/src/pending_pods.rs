@@ -72,7 +72,7 @@ impl PendingPods {
     /// Returns the pod as it was before.
     pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
         let before = self.pods.get_mut(&pod.pod.uid);
-        // If the condition did not change, the requested condition is not written yet.
+        // The API server has not written the requested condition yet if the object's condition did not change.
         if let Some(before) = before.filter(|before| before.scheduled() == pod.scheduled()) {
             pod.asked = before.asked.take();
         }

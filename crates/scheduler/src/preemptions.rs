@@ -1,4 +1,4 @@
-//! The preemptors whose victims are not evicted yet. PreEnqueue keeps them out of activeQ in the meantime.
+//! The preemptors whose victims are not evicted yet. PreEnqueue keeps these preemptors out of activeQ until then.
 
 use std::{sync::Arc, time::Duration};
 

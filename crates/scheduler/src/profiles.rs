@@ -153,8 +153,8 @@ impl Profiles {
         self.get(scheduler_name).is_some_and(|profile| plugins.iter().any(|plugin| profile.find(plugin).is_some()))
     }
 
-    /// The reason why the profile's plugins may not be asked about a pod now: the status of a plugin without time that
-    /// pods may not do without.
+    /// The reason why the profile's plugins may not be asked about a pod now: the status of a required plugin that has
+    /// no time.
     pub(crate) fn why_no_time(&mut self, scheduler_name: Sym) -> Option<Status> {
         // If no profile serves the pod any more, no plugin is asked.
         self.get_mut(scheduler_name)?.have_time().err().map(|refusal| refusal.status)

@@ -103,7 +103,7 @@ impl Scheduler {
         self
     }
 
-    /// Sets the accounts that decide whose pods wait for others. By default, no pod waits for others.
+    /// Sets the accounts that decide which pods wait for others. The default accounts let no pod wait.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);

@@ -76,7 +76,7 @@ impl OwnersSocket {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(unusable)?
             }
-            // The file does not exist, or it is not a socket that `bind` would replace.
+            // The file does not exist, or `bind` would refuse to replace it.
             Err(_) => {}
         }
         let listener = UnixListener::bind(path).map_err(unusable)?;

@@ -1,9 +1,9 @@
-//! A scheduler that answers questions. It consists of a configuration and its plugins, which are loaded once. It works
-//! on clusters from manifests.
+//! A scheduler that answers questions. The scheduler consists of a configuration and its plugins, which are loaded
+//! once, and works on clusters from manifests.
 //!
-//! `berth simulate` and the C library (`crates/libberth`) use it. [`berth_what_if`] knows neither files nor
-//! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. It creates no objects in a
-//! cluster.
+//! `berth simulate` and the C library (`crates/libberth`) use this crate. [`berth_what_if`] knows neither files nor
+//! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. The crate creates no
+//! objects in a cluster.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -49,7 +49,7 @@ pub struct Simulator {
     plugins: Plugins,
     settings: Settings,
     scheduler_settings: berth_scheduler::Settings,
-    /// Whether neither a configuration nor a name is given, so that the only profile serves every pod.
+    /// Whether the only profile serves every pod, because no configuration and no name is given.
     is_default: bool,
 }
 

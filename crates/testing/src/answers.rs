@@ -73,8 +73,8 @@ pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) 
 /// Calls Filter for `nodes`, which keeps the nodes that pass. Returns the rejected nodes by name, with the reasons.
 ///
 /// # Errors
-/// The plugin fails, `node_to_status` does not cover the nodes that do not pass, or `dry_run` without any change of
-/// pods gives another answer than Filter.
+/// The plugin fails, `node_to_status` does not cover all rejected nodes, or `dry_run` with unchanged pods disagrees
+/// with Filter.
 pub fn filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -97,7 +97,7 @@ pub fn filter(
     Ok(by_node.collect())
 }
 
-/// Checks that `node_to_status` gives a reason for every node that did not pass, and for no other.
+/// Checks that `node_to_status` gives a reason for exactly the rejected nodes.
 fn covers(call: &Call<'_>, groups: &[RejectedNodes], rejected: &NodeSet) -> Result<(), Status> {
     let with_status: NodeSet = groups.iter().flat_map(|group| group.nodes.iter()).collect();
     let missing = rejected.iter().find(|node| !with_status.contains(*node));

@@ -53,7 +53,7 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 /// A directory of compiled components.
 pub(crate) struct Artefacts {
     dir: PathBuf,
-    /// The user who owns the directory. It is the user of this process.
+    /// The user of this process, who owns the directory.
     owner: u32,
     /// A hash of the version and the settings of the compiler.
     compiler: u64,

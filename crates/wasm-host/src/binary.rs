@@ -33,7 +33,7 @@ impl Binary {
         Self { name: name.into(), digest: Digest::new(Sha256::digest(&bytes).into()), bytes, is_embedded: false }
     }
 
-    /// A binary whose bytes are part of this program and are trusted like it.
+    /// A binary whose bytes are part of this program, and are trusted like the program.
     #[must_use]
     pub fn embedded(name: impl Into<String>, bytes: &'static [u8]) -> Self {
         Self { is_embedded: true, ..Self::new(name, bytes) }

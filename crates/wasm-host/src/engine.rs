@@ -54,7 +54,7 @@ pub struct EngineOptions {
     /// Limits by plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
     /// The directory in which compiled artefacts are kept over restarts; `None` compiles at each start. The directory
-    /// is made, or taken over, for this user alone, because a user who can write there can run code in the scheduler.
+    /// is made, or taken over, for this user alone, because a user who can write in it can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
     /// The limits of files of a plugins directory.
     pub files: FileLimits,

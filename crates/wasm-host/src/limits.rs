@@ -25,8 +25,8 @@ pub struct Limits {
     /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, each of which happens once for an
     /// instance.
     pub lifecycle_timeout: Duration,
-    /// The time limit of `lifecycle` and `sync` calls if the scheduling thread waits for them: at a start, after a
-    /// change of arguments, and for state that one binary passes to the next. If the instance fails, it is made again
+    /// The time of the calls that `lifecycle_timeout` limits, if the scheduling thread waits for them: at a start, after
+    /// a change of arguments, and for state that one binary passes to the next. If the instance fails, it is made again
     /// on another thread. For the program's own components, this limit equals `lifecycle_timeout`.
     pub scheduling_thread_timeout: Duration,
     /// The time of `post-filter`, including the dry runs that the component asks for.

@@ -50,7 +50,7 @@ impl Engine {
     /// and asks it for its manifest. The call may take seconds.
     ///
     /// # Errors
-    /// These bytes are not a plugin, or not the plugin of this name.
+    /// The bytes are not a plugin, or not the plugin of this name.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.load_with(binary, None)
     }

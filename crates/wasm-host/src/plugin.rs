@@ -60,7 +60,7 @@ pub(crate) struct ComponentPlugin {
     pod: Option<PodUid>,
     /// The reason why there is no instance.
     last_fault: String,
-    /// Whether the plugin is not asked in this cycle, and pods do without it.
+    /// Whether the plugin is skipped in this cycle, because its pods may do without it.
     is_passed_over: bool,
     /// The time of the dry runs in the last cycle that had some.
     dry_runs: DryRunTime,
@@ -254,7 +254,8 @@ impl ComponentPlugin {
         Ok(reach)
     }
 
-    /// Whether the plugin does not affect a pod that is not in a cycle. It is asked in a cycle of its own, once for the pods of a class.
+    /// Whether the plugin does not affect a pod that is not in a cycle. The plugin is asked in a separate cycle, once
+    /// for the pods of a class.
     fn has_nothing_to_do(&mut self, pod: &Pod) -> Result<bool, Status> {
         if !self.component.indices.has_reuse() {
             return Ok(false);
@@ -504,7 +505,8 @@ impl Hosted for ComponentPlugin {
     fn has_time(&mut self) -> Result<(), Status> {
         self.is_passed_over = false;
         match self.component.out_of_time() {
-            // Pods may do without a plugin that used up its own share, but not because other plugins used up theirs.
+            // Pods may do without a plugin that used up its own share. They must not do without it because other
+            // plugins used up their shares.
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
             None if self.kept.is_empty() || self.pass_over() => Ok(()),
@@ -532,7 +534,7 @@ impl Hosted for ComponentPlugin {
     }
 
     fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
-        // An instance that got no delta yet has reserved nothing.
+        // An instance reserves only after its first delta.
         if self.instance.is_none() || self.replica.generation == 0 {
             return false;
         }

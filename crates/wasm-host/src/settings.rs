@@ -13,7 +13,7 @@ pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config.concurrency_support(false).epoch_interruption(true).wasm_component_model(true);
     config.max_wasm_stack(MAX_STACK);
-    // Backtraces name functions, not places in their code, so artefacts do not need the map of places.
+    // Backtraces name only functions, so artefacts do not need the map of code positions.
     config.generate_address_map(false);
     config
 }

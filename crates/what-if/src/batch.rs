@@ -320,7 +320,7 @@ impl WhatIfRequest {
     /// Reads a request in JSON or YAML.
     ///
     /// # Errors
-    /// The text is neither JSON nor YAML, or has unknown fields.
+    /// The text is not JSON or YAML, or has unknown fields.
     pub fn read(text: &str) -> Result<Self, BatchError> {
         let read = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| error.to_string())

@@ -406,7 +406,8 @@ impl<'a> Placing<'a> {
         Err(PlaceError::TooLong { n_tried: self.pods.values().filter(is_tried).count(), n_pods: self.pods.len() })
     }
 
-    /// Whether no pod will be tried again without an event, or all recent attempts were in vain.
+    /// Whether the simulation has ended: the remaining pods would be tried again only after an event, or all recent
+    /// attempts were in vain.
     fn is_settled(&self) -> bool {
         let metrics = self.simulation.scheduler().metrics();
         let pending = metrics.pending_pods;

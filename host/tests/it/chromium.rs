@@ -376,7 +376,7 @@ async fn each_view_keeps_itself_up_to_date_without_a_word_in_the_console() {
             assert_eq!(chromium.complaints(), [&json!(null); 0], "{path}");
             let text = chromium.evaluate("document.getElementById('view').textContent").await;
             assert!(text.as_str().is_some_and(|text| text.contains(part)), "{path}: {text}");
-            // Tables scroll on their own; the page as a whole does not scroll sideways, not even on a phone.
+            // Wide tables scroll, and the page itself never scrolls sideways, even on a phone.
             let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth").await;
             assert!(overflow.as_i64().is_some_and(|overflow| overflow <= 0), "{path} at {width}: {overflow}");
         }

@@ -159,8 +159,7 @@ impl Cluster {
         panic!("not {what}, but {} pods of which {} bound\n{}", now.nodes.len(), now.bound.len(), self.sandbox.text());
     }
 
-    /// Waits until `n` pods are bound and not deleted, and checks that no pod is lost and that each was bound only
-    /// once.
+    /// Waits until `n` pods are bound and not deleted, and checks that each pod exists and was bound only once.
     pub(crate) async fn all_bound(&self, n: usize) -> Seen {
         let remaining = |seen: &Seen| seen.bound.iter().filter(|name| !seen.deleted.contains(*name)).count();
         let seen = self.until(&format!("{n} bound pods"), |seen| remaining(seen) >= n).await;

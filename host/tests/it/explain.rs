@@ -330,7 +330,7 @@ async fn a_plugin_that_ends_an_attempt_after_the_choice_of_a_node_is_named() {
     says(&bench.scheduler, "late", rejected, "Reason: NotBound").await;
 }
 
-/// A user who may see pods, or ask about pods that do not exist, must not take a plugin out of service.
+/// A user who may only see pods, or ask about missing pods, must not take a plugin out of service.
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_in_explanations_cost_the_plugin_in_service_nothing() {
     let bench = plugin_life::Bench::start_serving(plugin_life::PLUGIN_CONFIG).await;

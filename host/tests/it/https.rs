@@ -198,7 +198,7 @@ async fn a_front_proxy_says_who_asks() {
     let denied = |name: &str| Err((403, format!("forbidden: User {name:?} cannot get path \"/metrics\"")));
     assert_eq!(bench.ask(bench.certificate(), on_behalf_of("eve", "operators")).await, denied("eve"));
     assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
-    // A proxy that names no user is not authenticated: its authority does not vouch for clients.
+    // A proxy must name a user, because the proxies' authority does not vouch for clients.
     assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
     // A client is not a proxy, even if it has the name of one: the headers that it sends about other users are ignored.
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;

@@ -1,5 +1,5 @@
 //! An author's journey, by the commands of the guide: from an empty folder to a plugin that decides in a running
-//! sandbox. The plugin is replaced there once by hand and once by `berth plugin dev`.
+//! sandbox. The plugin is replaced once by hand and once by `berth plugin dev`.
 //!
 //! The test runs the console blocks of docs/src as they are, so a wrong guide fails here. A language without installed
 //! tools is not run, and the output says so; `cargo xtask languages` installs the tools. Plugins in Rust are built with

@@ -47,7 +47,7 @@ pub trait NodePlugin: Sized + Send + 'static {
     ///
     /// # Errors
     /// The reason why the node may not run the pod: [`Status::unschedulable`] if evicting pods from the node could
-    /// help, and [`Status::unresolvable`] if not.
+    /// help, and [`Status::unresolvable`] if it could not.
     fn filter(&self, pod: PodView<'_>, node: NodeView<'_>) -> Result<(), Status> {
         let _ = (pod, node);
         Ok(())

@@ -201,8 +201,8 @@ impl Simulation {
         self.send(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
     }
 
-    /// Whether a claim has a device of another claim. Generated claims must not, because a scheduler never allocates a
-    /// device twice.
+    /// Whether a claim has a device of another claim. Generated claims must not share a device, because a scheduler
+    /// never allocates a device twice.
     fn has_device_of_others(&self, claim: &Value) -> bool {
         let devices = |claim: &Value| -> Vec<[Value; 3]> {
             let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array);

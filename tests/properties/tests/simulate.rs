@@ -102,7 +102,7 @@ impl Case {
             .map(|((kind, number), recipe)| {
                 let mut object = objects::object(*kind, *number, recipe);
                 if object["apiVersion"] == "apps/v1" {
-                    // The case lists the pods itself. A workload without replicas adds no others.
+                    // The case lists the pods itself. A workload with no replicas adds no pods.
                     object["spec"]["replicas"] = json!(0);
                 }
                 (["/kind", "/metadata/namespace", "/metadata/name"].map(|field| text(&object, field)), object)

@@ -129,7 +129,7 @@ fn cites_what_is_not_here(comment: &str) -> bool {
         || words.windows(2).any(|pair| pair == ["reference,", "section"])
 }
 
-/// Files that no `mod` leads to: they look like code, but are never compiled.
+/// Files that no `mod` names. They look like code, but are never compiled.
 fn orphans(package: &Package) -> Result<Vec<String>> {
     let mut reached: HashSet<PathBuf> = HashSet::new();
     for root in &package.roots {

@@ -1,8 +1,8 @@
 //! The modules of a crate, read from its source: the file that holds each module, the names that it defines and
 //! imports, and the paths that it names.
 //!
-//! This reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked up only
-//! in `foo`. Modules under `#[cfg(test)]` are marked, since tests may use everything.
+//! The parser reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked
+//! up only in `foo`. Modules under `#[cfg(test)]` are marked, since tests may use everything.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -79,7 +79,7 @@ impl Devices {
     }
 }
 
-/// The reason why the search for devices failed. A search that finds nothing does not fail.
+/// The reason why the search for devices failed. A search that finds no devices has no error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AllocationError {
     /// The search was cut off.

@@ -273,7 +273,7 @@ impl AllocationAttempt {
         if unavailable.is_empty() {
             return Ok(());
         }
-        // A node without devices for the pod does not reach this line: no claim need be deallocated for it.
+        // Only nodes with devices for the pod reach this line, so no claim need be deallocated.
         self.unavailable.extend(unavailable);
         Err(Status::unresolvable("resourceclaim not available on the node").into())
     }

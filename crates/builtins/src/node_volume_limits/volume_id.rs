@@ -84,7 +84,8 @@ impl VolumeId {
         Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })
     }
 
-    /// The id of a claim's volume that is not provisioned yet, or that has no object. The claim identifies it.
+    /// The id of a claim's volume that is not provisioned yet, or whose object is missing. The claim identifies the
+    /// volume.
     pub(super) fn of_claim(namespace: &str, name: &str, class: &StorageClass) -> Option<Self> {
         // No handle from a driver contains a zero byte.
         let handle = format!("\0{namespace}/{name}");

@@ -34,7 +34,7 @@ pub(crate) enum Scope {
 /// The field of vSphere's volumes, and the driver of these volumes.
 const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 
-/// The in-tree plugins that are translated. vSphere is not among them, since kube-scheduler translates none of its
+/// The in-tree plugins whose volumes are translated. vSphere is missing, since kube-scheduler translates no vSphere
 /// volumes.
 static MIGRATIONS: [Migration; 6] = [
     Migration {

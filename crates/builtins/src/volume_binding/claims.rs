@@ -88,7 +88,7 @@ impl Claims {
     /// Sorts the claims of the cycle's pod.
     ///
     /// # Errors
-    /// `Skip` for a pod without claims, a rejection for a pod with claims that are not ready, or an error.
+    /// `Skip` for a pod without claims, a rejection if a claim is not ready, or an error.
     pub(super) fn of_pod(&self, call: &Call<'_>, classes: &ObjectView<StorageClass>) -> Result<PodClaims, Status> {
         let namespace = storage::namespace(call.pod, &call.table.symbols);
         let names = || call.pod.volumes.iter().filter_map(|volume| claim_name(call.pod, volume));

@@ -149,7 +149,7 @@ impl Provisioning {
     }
 
     /// The capacity of the object that shows enough room for a volume of the claim on the node. `None` if the driver
-    /// publishes no capacities, or the claim requests nothing.
+    /// publishes no capacities, or the claim requests no storage.
     pub(super) fn capacity_for(
         &mut self,
         claim: &PersistentVolumeClaim,

@@ -85,7 +85,7 @@ struct Sender {
 
 impl Poster {
     /// Makes the task's state. `n_dropped` counts events that find the queue full, and `n_unwritten` events that are
-    /// neither written nor given up.
+    /// still to be written.
     pub(super) fn new(
         client: Client,
         hostname: String,

@@ -24,7 +24,7 @@ use crate::{
     watch::{WatchEvent, Watches, spawn_watches},
 };
 
-/// The time between two renewals that nobody asked for. It is client-go's.
+/// The time between two renewals without a ping of the coordinator, as in client-go.
 const RENEWED_EVERY: Duration = Duration::from_secs(300);
 
 /// The time after which a write that failed is tried again.

@@ -29,7 +29,7 @@ pub(super) struct LeaseRecord {
 pub(super) enum Verdict {
     /// Another candidate holds the Lease.
     Held { by: String },
-    /// The coordinator has not given the Lease to anybody, or the holder has not renewed it in time.
+    /// The coordinator has not chosen a holder, or the holder has not renewed the Lease in time.
     Unassigned,
     /// The candidate holds the Lease, and the coordinator prefers another one.
     EndOfTerm { preferred: String },

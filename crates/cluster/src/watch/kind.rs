@@ -133,8 +133,7 @@ impl Kind {
         }
     }
 
-    /// The event for a kind that may not be listed. Pods and nodes have none, since there is no scheduling without
-    /// them.
+    /// The event for a kind that may not be listed. Pods and nodes have no such event, since scheduling needs both.
     pub(super) fn forbidden(&self, rule: String) -> Option<WatchEvent> {
         match self {
             Self::Pods { .. } | Self::Nodes => None,

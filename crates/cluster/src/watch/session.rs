@@ -266,12 +266,12 @@ impl Session {
         }
     }
 
-    /// Reports the kind as synced, because the server does not have it, or no longer has it. The session goes on
-    /// trying, since kinds may be added to a server.
+    /// Reports the kind as synced, because the server lacks the kind, or lost it. The session goes on trying, since
+    /// kinds may be added to a server.
     async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
             let api_version = self.kind.named().api_version();
-            // The reader of the events knows who needs the kind, and says what to do.
+            // The reader of the events knows the plugins that need the kind, and gives the advice.
             info!(kind = self.kind.plural(), api_version, reason, "the server does not serve this kind");
         }
         self.resume_from = None;

@@ -98,7 +98,7 @@ pub(super) struct Document {
     /// The signers that must have signed a binary, by the source of the binary.
     #[serde(default)]
     pub(super) signatures: RuleEntries,
-    /// Settings for plugins whose own entry does not have the field.
+    /// Settings for plugins whose own entry lacks the field.
     #[serde(default)]
     pub(super) defaults: SettingsFields,
     /// The settings of single plugins.

@@ -186,8 +186,8 @@ fn hinted_node(
 }
 
 /// The node to which the pod is nominated, if it passes. If it does not pass, the reason is written into `diagnosis` at
-/// once: PreFilter may have excluded the node, and it would not be asked about again. If a plugin breaks here, the node
-/// loses its precedence and the search goes on.
+/// once: PreFilter may have excluded the node, and then no plugin would be asked about it again. If a plugin breaks
+/// here, the node loses its precedence and the search goes on.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,

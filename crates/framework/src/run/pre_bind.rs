@@ -149,9 +149,8 @@ pub fn pre_bind(
     Ok(PreBindRun::Done)
 }
 
-/// Asks one plugin again that waited for an object to change. If its binary no longer has PreBind, nothing is left to
-/// do. `call` contains the current pod. `is_changed` says that this pod differs from the pod at the beginning of the
-/// cycle.
+/// Asks one plugin again that waited for an object to change. A plugin whose new binary lacks PreBind is not asked.
+/// `call` contains the current pod. `is_changed` says that this pod differs from the pod at the beginning of the cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.

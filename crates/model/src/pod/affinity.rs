@@ -5,7 +5,7 @@ use thin_vec::ThinVec;
 use super::{Operator, Requirement};
 use crate::symbols::Sym;
 
-/// A label selector. An absent selector matches nothing, and one without requirements matches everything.
+/// A label selector. An absent selector matches nothing. A selector without requirements matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// The requirements, sorted so that equal selectors compare equal.

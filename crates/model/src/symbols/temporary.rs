@@ -12,7 +12,7 @@ pub struct TemporarySymbols {
 
 impl Symbols {
     /// Begins a time whose new symbols are temporary. The table mirrors another table ([`Self::mirror`]), which gives
-    /// the same numbers to other strings later. No symbol may be mirrored until the time ends.
+    /// the same numbers to other strings later. Mirroring a symbol must wait until the time ends.
     pub fn begin_temporary(&self) -> TemporarySymbols {
         debug_assert!(self.free.is_empty(), "a table that mirrors another frees no symbol itself");
         TemporarySymbols { n_texts: self.texts.len(), n_unused: self.n_unused }

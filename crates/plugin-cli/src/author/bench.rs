@@ -180,7 +180,7 @@ impl Subjects<'_> {
         Ok((rows.collect(), uncalled, Footprint { deltas, memory }))
     }
 
-    /// Explains the error. Refused arguments do not depend on the size, so that error has no size.
+    /// Explains the error. The error of refused arguments names no size, because it does not depend on the size.
     fn explain(&self, error: HarnessError, n_nodes: u64) -> anyhow::Error {
         match error {
             HarnessError::Build(_) => self.source.explain(error),

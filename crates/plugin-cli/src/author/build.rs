@@ -108,7 +108,7 @@ fn rust(dir: &Path) -> Result<PathBuf> {
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         command
     };
-    // Without `--no-deps`, cargo would need the packages of every platform, and an offline machine may not have them.
+    // `--no-deps` keeps cargo from reading the packages of every platform, which an offline machine may not have.
     let metadata = run(&["metadata", "--format-version", "1", "--no-deps"]).output();
     let metadata = metadata.context("cannot run cargo; a plugin in Rust needs cargo: https://rustup.rs")?;
     let manifest = dir.join("Cargo.toml");

@@ -78,7 +78,7 @@ impl Transport {
         http.enforce_http(false);
         http.set_connect_timeout(Some(CONNECT_TIME));
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
-        // If HTTP was not configured, redirects to HTTP are not followed either.
+        // Redirects to HTTP are followed only if HTTP was configured.
         let builder = if is_plain { builder.https_or_http() } else { builder.https_only() };
         let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
         Ok(Self { client, scheme: if is_plain { Scheme::HTTP } else { Scheme::HTTPS } })

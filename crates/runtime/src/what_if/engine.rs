@@ -256,7 +256,7 @@ impl Followed {
         Self { placing, settings, number, n_changes: 0, is_complete: false }
     }
 
-    /// A profile whose name the scheduler does not know yet, because the configuration is changing.
+    /// The configuration is changing, so the scheduler does not know the name of the profile yet.
     fn unknown<'p>(&self, profiles: &'p [Profile]) -> Option<&'p str> {
         profiles.iter().map(|profile| profile.scheduler_name.as_str()).find(|name| !self.placing.knows(name))
     }

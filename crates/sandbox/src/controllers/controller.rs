@@ -9,7 +9,7 @@ pub(super) trait Controller: Sync {
     /// The keys of the objects to reconcile after an observation. Each controller decides the meaning of its keys.
     fn affected(&self, state: &ClusterState, observed: &Observed<'_>) -> Vec<String>;
 
-    /// Writes the missing parts for one key. The object may no longer exist, or nothing may be missing.
+    /// Writes the missing parts for one key. The object may have been deleted, or may be complete.
     fn reconcile(&self, state: &ClusterState, key: &str) -> ApiResult<()>;
 }
 

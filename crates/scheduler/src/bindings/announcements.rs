@@ -1,8 +1,8 @@
 //! The pods between Reserve and PostBind about which new instances of plugins have not been informed yet.
 //!
-//! An instance is informed only within the plugin's share of the scheduling thread's time. The rest follows when the
-//! plugin has time again. Until then no cycle that asks the instance begins, because the instance does not know what is
-//! reserved.
+//! An instance is informed only within the plugin's share of the scheduling thread's time. It learns of the remaining
+//! pods when the plugin has time again. Until then no cycle that asks the instance begins, because the instance does
+//! not know what is reserved.
 
 use std::{collections::BTreeMap, sync::Arc};
 

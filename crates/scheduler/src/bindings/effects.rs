@@ -126,7 +126,7 @@ pub(crate) fn carry_out_each(
     CarriedOut { for_host, refused: messages }
 }
 
-/// An effect that was not carried out, because it was not granted or makes no sense.
+/// A refused effect: it was not granted, or it makes no sense.
 struct Refusal {
     effect: EffectKind,
     /// The text for the pod and its user.

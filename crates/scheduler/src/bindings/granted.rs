@@ -112,8 +112,8 @@ impl<'a> CyclePod<'a> {
         answer.into_iter().zip(uids).map(|(effect, uid)| GrantedEffect { effect, uid }).collect()
     }
 
-    /// The uid that the object of the effect must have. `None` for objects that are not the pod's, that the cache does
-    /// not hold, or that an earlier effect of the answer creates or deletes.
+    /// The uid that the object of the effect must have. `None` for objects of others, for objects that the cache lacks,
+    /// and for objects that an earlier effect of the answer creates or deletes.
     fn uid_of(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> Option<Box<str>> {
         if self.is_pod(access) {
             return Some(self.pod.uid.to_string().into());

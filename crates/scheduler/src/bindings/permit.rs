@@ -19,7 +19,7 @@ pub(crate) struct PermitWait {
     /// The longest wait in milliseconds.
     timeout: u64,
     deadline: Time,
-    /// The objects after whose changes the plugin is asked again, if it asked for that.
+    /// The objects after whose changes the plugin is asked again, if the plugin asked to be.
     objects: Option<ObjectWait>,
     /// The refusal, in words, of an effect that the plugin asked for together with its verdict.
     refused: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct PermitHolder<'a> {
     pub(crate) plugin: &'a Arc<str>,
     /// The end of its time.
     pub(crate) until: Time,
-    /// The objects after whose changes it is asked again.
+    /// The objects after whose changes the plugin is asked again.
     pub(crate) objects: Option<&'a ObjectWait>,
     /// The refusal of one of its effects, in words.
     pub(crate) refused: Option<&'a str>,

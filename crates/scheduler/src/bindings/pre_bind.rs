@@ -144,7 +144,7 @@ impl PreBindGroup {
         ask_again
     }
 
-    /// The plugin whose wait timed out at `deadline`, with its message; `None` if no wait did.
+    /// The plugin whose wait timed out at `deadline`, with its message; `None` if no wait timed out.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<PreBindTimeout> {
         let (plugin, wait) = self.waiting().find(|(_, wait)| wait.deadline == deadline)?;
         Some(PreBindTimeout { plugin, message: wait.timeout_message.clone() })

@@ -103,8 +103,9 @@ impl Binding {
         self.permitted(context, peers)
     }
 
-    /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: a plugin may allow a pod that has
-    /// gone on, and an object may change once more. A step asks plugins nothing, because they may have no time.
+    /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: for example, a
+    /// plugin may allow a pod that has left Permit, or an object may change again. A step asks plugins nothing, because
+    /// they may have no time.
     pub(super) fn step(mut self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),

@@ -73,7 +73,7 @@ impl Context {
     /// # Errors
     /// A plugin could not be brought up to date. The refusal contains the plugin and the reason.
     pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), Refusal> {
-        // If no profile serves the pod any more, nothing needs to be updated.
+        // Nothing needs to be updated if no profile serves the pod any more.
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))
     }
 
@@ -165,7 +165,7 @@ impl Context {
         Some(self.profiles.get_mut(scheduler_name)?.meter().start_step(cycle))
     }
 
-    /// Ends the step. It is not recorded if the profiles were replaced and none serves the pod any more.
+    /// Ends the step. The step is recorded only if a profile still serves the pod.
     pub(crate) fn end_step(&mut self, scheduler_name: Sym, start: Option<Start>, name: &'static str, code: Code) {
         if let Some((start, profile)) = start.zip(self.profiles.get_mut(scheduler_name)) {
             profile.meter().end_step(&start, name, code);
@@ -176,7 +176,7 @@ impl Context {
         self.profiles.drain_measured(take);
     }
 
-    /// Sets the accounts that decide whose pods wait for others.
+    /// Sets the accounts that decide which pods wait for others.
     pub(crate) fn set_time(&mut self, time: SchedulingTime) {
         self.time = time;
     }

@@ -29,7 +29,7 @@ impl Context {
         self.pending_pods.insert(pod)
     }
 
-    /// Notes that the pod waits no longer: it has a node, is gone, or no profile here serves it.
+    /// Notes that the pod waits no longer: it has a node, it is gone, or no profile serves it.
     pub(crate) fn no_longer_pending(&mut self, uid: &str) -> Option<PendingPod> {
         self.queue.delete(uid);
         self.pending_pods.remove(uid)

@@ -18,7 +18,7 @@ use crate::{
     event_handlers,
 };
 
-/// The data about the scheduler that is followed that is in neither cache nor queue.
+/// The data of the followed scheduler that its cache and queue do not contain.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     /// The pods without a node. They show whether the cluster has changed.
@@ -73,7 +73,7 @@ impl Scheduler {
         self.context.tell_gate_failures();
     }
 
-    /// Begins a time whose new symbols are taken back by [`Self::end_temporary_symbols`].
+    /// Begins a time at whose end [`Self::end_temporary_symbols`] takes new symbols back.
     pub fn begin_temporary_symbols(&self) -> TemporarySymbols {
         self.context.table().symbols.begin_temporary()
     }

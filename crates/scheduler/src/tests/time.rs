@@ -34,7 +34,7 @@ struct Seen {
     calls: BTreeSet<&'static str>,
     /// How often PreBind was asked about each pod.
     n_pre_binds: BTreeMap<String, usize>,
-    /// The pods for which Reserve was called, and neither Unreserve nor PostBind.
+    /// The pods for which Reserve was called, without Unreserve or PostBind after it.
     reserved: BTreeSet<String>,
     /// The pods for which Filter was called.
     filtered: Vec<String>,

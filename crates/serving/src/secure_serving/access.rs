@@ -314,7 +314,8 @@ impl Right<'_> {
 }
 
 impl FrontProxy {
-    /// The user that the proxy of this name gives for a request; `None` if the proxy may not name a user, or names none.
+    /// The user that the proxy of this name gives for a request; `None` if the proxy may not name a user, or does not
+    /// name a user.
     fn caller(&self, proxy: &str, headers: &HeaderMap) -> Option<Caller> {
         if !self.allowed_names.is_empty() && !self.allowed_names.iter().any(|name| name == proxy) {
             return None;

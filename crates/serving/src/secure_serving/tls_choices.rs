@@ -39,7 +39,7 @@ impl TlsChoices {
     /// Reads the values of both flags.
     ///
     /// # Errors
-    /// A suite or a curve is not known, or Berth does not have it.
+    /// A suite or a curve is unknown, or Berth lacks it.
     pub fn read(suites: &[&str], curves: &[&str]) -> Result<Self, Usage> {
         let mut chosen = Self::default();
         for name in suites.iter().filter(|name| !name.is_empty()) {

@@ -342,7 +342,7 @@ impl Reserve for ComponentPlugin {
     }
 
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
-        // An instance that does not know the cycle has nothing to undo.
+        // An instance has something to undo only if it knows the cycle.
         if !self.begun.contains(&call.cycle) {
             return;
         }

@@ -24,7 +24,7 @@ pub enum AddNodesError {
     /// The template cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A text does not contain exactly one object, or the object is not a node.
+    /// A text contains no object, several objects, or an object that is not a node.
     #[error("{file}: a template must contain exactly one Node and nothing else")]
     NotOneNode {
         /// The file, by the caller's name for it.

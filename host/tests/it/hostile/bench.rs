@@ -22,7 +22,7 @@ const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
 
-/// A plugin. Its profile is named after it and has no other plugin that is not built in.
+/// A plugin. The plugin's profile has the plugin's name, and all other plugins of the profile are built in.
 pub(crate) struct Guest {
     pub name: String,
     pub at: At,

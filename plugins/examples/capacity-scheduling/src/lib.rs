@@ -123,8 +123,7 @@ impl PostFilter for CapacityScheduling {
 }
 
 impl CapacityScheduling {
-    /// The next plugin may try, unless no plugin can help: priority gives no room to a namespace that exceeds its
-    /// quotas.
+    /// The next plugin may try if it can help. Priority gives no room to a namespace that exceeds its quotas.
     fn nothing_done(&self) -> PostFilterOutcome {
         let code = if self.waits_for_borrowers { Code::UnschedulableAndUnresolvable } else { Code::Unschedulable };
         PostFilterOutcome { status: Status { code, reasons: Vec::new() }, nominate: None, effects: Vec::new() }

@@ -22,8 +22,8 @@ pub(crate) fn candidates(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts
     found.filter(|removals| !removals.is_empty()).take(MAX_NODES).flatten().collect()
 }
 
-/// Each entry has one pod more: the least important pod first, then a pod whose namespace keeps its guaranteed amounts,
-/// then the youngest pod. A namespace loses pods only while it borrows a wanted resource.
+/// Each entry has one more pod than the entry before: the least important pod first, then a pod whose namespace keeps
+/// its guaranteed amounts, then the youngest pod. A namespace loses pods only while it borrows a wanted resource.
 fn on_node(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts, node: NodeIdx) -> Vec<Removal> {
     let mut pods: Vec<(PodIdx, &Arc<Pod>)> = table.pods().on(node).filter(|(_, pod)| !pod.terminating).collect();
     let (mut borrowed, total_min) = (quotas.borrowed(), quotas.total_min());

@@ -60,7 +60,7 @@ fn reaches(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// A plugin need not have the parts that it does not export, not even the replica or cycles.
+/// A plugin may lack every part that it does not export, even the replica and cycles.
 fn some_interfaces_alone(language: Language) -> Result<()> {
     let sdk = folder("sdks").join(language.folder);
     for (exports, points) in [

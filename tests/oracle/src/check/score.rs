@@ -47,8 +47,8 @@ impl Check<'_> {
         names.iter().filter_map(|name| self.cluster.node(name)).collect()
     }
 
-    /// Whether there is no Score plugin. The cycle then gives every node 1 and asks no plugin, while the record asks
-    /// PreScore and has no sums.
+    /// Whether there is no Score plugin. The cycle of such a profile gives every node 1 and asks no plugin, while the
+    /// record asks PreScore and has no sums.
     fn nobody_scores(&self) -> bool {
         self.subject.profile.plugins.at(Point::Score).is_empty()
     }

@@ -20,8 +20,8 @@ pub(super) struct CounterLedger<'p> {
 }
 
 impl<'p> CounterLedger<'p> {
-    /// Takes the counters that `device` consumes. Returns `false`, and takes nothing, if any counter of the pool would
-    /// then be below zero, even one that the device does not consume.
+    /// Takes the counters that `device` consumes. Returns `false` if any counter of the pool would then be below zero,
+    /// even a counter that the device does not consume. No counter is taken in this case.
     pub(super) fn take(&mut self, inventory: &Inventory<'_>, device: &'p SliceDevice) -> bool {
         let pool = &device.id.pool;
         let left = self.left.entry(pool).or_insert_with(|| left_in(inventory, pool));

@@ -345,7 +345,7 @@ fn the_first_available_alternative_is_taken() {
     let of_class = json!({"source": "FromClass", "requests": ["r/pair"],
         "opaque": {"driver": "gpu.example.com", "parameters": {"c": 1}}});
     assert_eq!(config, json!([of_class, of_claim(&["r/pair"], 2), of_claim(&["r"], 3), of_claim(&[], 4)]));
-    // An alternative for all devices that matches no device does not stop the next alternative.
+    // The next alternative is tried if an alternative for all devices matches no device.
     let all = json!({"name": "all", "deviceClassName": "any", "allocationMode": "All", "selectors": cel("false")});
     let devices = json!({"requests": [{"name": "r", "firstAvailable": [all, sub("s", "any", "small", 1)]}]});
     inventory.check(devices.clone(), &["r/s: gpu-0"]);

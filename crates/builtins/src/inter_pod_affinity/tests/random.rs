@@ -122,7 +122,7 @@ impl TwoFormCluster {
 
     fn apply(&mut self, step: Step) {
         match step {
-            // The node table holds no pods of nodes that it does not know.
+            // The node table holds only pods of known nodes.
             Step::Place { node, .. } if !self.objects.nodes.contains_key(&node) => {}
             Step::Place { slot, pod, node } => self.place(slot, *pod, node),
             Step::Remove(slot) => self.remove(slot),

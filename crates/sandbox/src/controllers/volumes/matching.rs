@@ -64,9 +64,9 @@ pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
         && has_modes(volume, claim)
 }
 
-/// The volume for a claim. A volume that is reserved for the claim comes first. If there is none, and the claim does
-/// not wait for a node, it is the free volume with the fewest access modes. If several volumes have equally few, it is
-/// the smallest of them.
+/// The volume for a claim. A volume that is reserved for the claim comes first. Otherwise, if the claim does not wait
+/// for a node, the result is the free volume with the fewest access modes. If several volumes have equally few, the
+/// smallest of them is the result.
 pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Option<Arc<Object>> {
     let (volumes, _) = state.collection(VOLUMES).list("");
     let reserved = volumes.iter().find(|volume| {

@@ -57,7 +57,7 @@ fn what_is_installed_on_the_machine_is_no_part_of_a_component() {
     });
 }
 
-/// A module that the plugin can do without, and one of the folder, need no package.
+/// An optional module and a module of the folder need no package.
 #[test]
 fn a_package_that_is_not_in_the_folder_is_warned_of() {
     let plugin = tempfile::tempdir().unwrap();
