@@ -78,7 +78,7 @@ enum RunError {
     Logged(anyhow::Error),
 }
 
-/// Writes what is wrong with the flags, or the help that they ask for.
+/// Writes the mistakes in the flags, or the help that the flags ask for.
 fn refuse(error: &FlagError) -> ExitCode {
     // The message is lost if the stream is closed.
     let _ = match error {

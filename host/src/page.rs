@@ -132,7 +132,7 @@ impl Gateway {
         is_own && text("host").is_some_and(|host| host == own || host == local)
     }
 
-    /// Exchanges the secret in the address for a cookie, so that it does not stay in the address.
+    /// Exchanges the secret in the address for a cookie, so that the secret does not stay in the address.
     fn sign_in(&self, query: &str) -> Response {
         let given = query.split('&').find_map(|parameter| parameter.strip_prefix("secret=")).unwrap_or_default();
         if !self.is_secret(given) {

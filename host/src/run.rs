@@ -56,8 +56,8 @@ pub(crate) fn run(arguments: Run) -> Result<()> {
     schedule_blocking(Invocation { kubeconfig, context, server: None, options, emulation, overrides, output })
 }
 
-/// The settings of HTTPS, if it is served. Reviews of callers go to the cluster that is scheduled, unless a flag names
-/// another.
+/// The settings of HTTPS; `None` if HTTPS is not served. Reviews of callers go to the cluster that is scheduled, unless
+/// a flag names another.
 fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
     let ServingFlags(given) = &arguments.serving;
     let kubeconfig = arguments.kubeconfig.clone().or_else(|| kubeconfig_in(arguments.scheduling.config.as_deref()?));

@@ -122,7 +122,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Installs the wasm target if it is missing.
+/// Installs a missing wasm target.
 fn setup() -> Result<()> {
     const TARGET: &str = "wasm32-unknown-unknown";
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();

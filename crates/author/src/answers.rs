@@ -21,7 +21,8 @@ pub struct PluginAnswers {
     /// Why PreEnqueue keeps the pod out of the active queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_enqueue: Option<Rejection>,
-    /// Why PreFilter rejects the pod, before any node is looked at, or the only nodes that it lets through.
+    /// The reason why PreFilter rejects the pod before any node is examined, or the only nodes that PreFilter lets
+    /// through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_filter: Option<PreFilterAnswer>,
     /// The nodes that do not pass Filter.

@@ -80,7 +80,7 @@ pub enum CaseEffect {
     },
     /// Write an event about the pod of this cycle.
     Event {
-        /// Whether its type is `Warning`, not `Normal`.
+        /// Whether the event's type is `Warning`, not `Normal`.
         #[serde(default)]
         warning: bool,
         /// Why, as one word.

@@ -363,7 +363,7 @@ impl<'s> RandomCluster<'s> {
         Ok(changes)
     }
 
-    /// Makes one random change. `None` means that it would change nothing.
+    /// Makes one random change. `None` means that the chosen change has no effect.
     fn change_one(&mut self) -> Result<Option<String>, HarnessError> {
         let objects = self.situation.objects();
         let number = self.random.below(self.n_nodes);
@@ -397,7 +397,7 @@ impl<'s> RandomCluster<'s> {
         })
     }
 
-    /// A new pod to place. Every second pod is one of the situation, if it has any.
+    /// A new pod to place. Every second pod comes from the situation, if the situation has pods.
     fn new_pod(&mut self) -> Result<Pod, HarnessError> {
         self.n_pods += 1;
         let own = self.situation.pending(self.n_pods / 2).filter(|_| self.n_pods.is_multiple_of(2));

@@ -1,5 +1,5 @@
-//! The cluster that `berth plugin bench` times a plugin on, and the questions about it. `verify` asks the same ones, so a
-//! plugin that it accepts does not fault in `bench`.
+//! The cluster that `berth plugin bench` times a plugin on, and the questions about it. `verify` asks the same
+//! questions, so a plugin that `verify` accepts does not fault in `bench`.
 
 use berth_framework::{Call, ObjectKind, Plugin, PluginFactory, Status};
 use berth_model::{NodeSet, Pod, api};
@@ -120,7 +120,7 @@ impl<'s> FullCluster<'s> {
         }
     }
 
-    /// The next pod to ask about: one of the situation, or a random one if it has none.
+    /// The next pod to ask about: a pod of the situation, or a random pod if the situation has no pods.
     pub(crate) fn next_pod(&mut self) -> Result<Pod, HarnessError> {
         let number = self.n_asked;
         self.n_asked += 1;

@@ -166,8 +166,8 @@ impl PluginHarness {
         }
     }
 
-    /// Takes a pod that waits at Permit through the points after it. Returns what they answer, and whether the pod is
-    /// bound; `None` if it does not wait.
+    /// Takes a pod that waits at Permit through the points after Permit. Returns the answers of these points, and
+    /// whether the pod is bound; `None` if the pod does not wait.
     ///
     /// # Errors
     /// The plugin fails.
@@ -181,7 +181,7 @@ impl PluginHarness {
         Ok(Some(answers))
     }
 
-    /// Changes a pod that waits at Permit. Returns the name of its node; `None` if it does not wait.
+    /// Changes a pod that waits at Permit. Returns the name of its node; `None` if the pod does not wait.
     pub(crate) fn change_waiting(&mut self, pod: Pod) -> Option<String> {
         let waiting = self.waiting.get_mut(pod.uid.as_str())?;
         (waiting.pod, waiting.is_changed) = (pod, true);
@@ -314,8 +314,8 @@ impl PluginHarness {
     }
 }
 
-/// Takes in what Permit answered about a pod that it holds. Effects that were not granted are not carried out. `own` is
-/// the pod.
+/// Takes in the answer of Permit about a pod that Permit holds. Effects that were not granted are not carried out.
+/// `own` is the pod.
 fn hold(waiting: &mut WaitingPod, answers: &PluginAnswers, now: Time, needs: &Needs, own: &ObjectKey) {
     let Some(permit) = &answers.permit else { return };
     let effects = if answers.refused.is_empty() { permit.effects.as_slice() } else { &[] };

@@ -39,7 +39,8 @@ pub struct MeasuredPlugin {
     pub uncalled: Vec<String>,
 }
 
-/// Times a plugin on a random cluster of this size. The pods are those of the situation, or random ones if it has none.
+/// Times a plugin on a random cluster of this size. The pods are those of the situation, or random pods if the
+/// situation has no pods.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.

@@ -15,7 +15,7 @@ use crate::{
     ignored::ignored,
 };
 
-/// The answers of a step, while they are collected.
+/// The answers of a step that have been collected so far.
 pub(crate) struct Answering<'a> {
     pub(crate) answers: &'a mut PluginAnswers,
     pub(crate) grants: &'a Grants,

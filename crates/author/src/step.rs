@@ -409,7 +409,7 @@ impl CaseStep {
 }
 
 impl CaseEvent {
-    /// The answer of the plugin's hint; `None` if it has no hint.
+    /// The answer of the plugin's hint; `None` if the plugin has no hint.
     fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
         let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);

@@ -15,7 +15,7 @@ use berth_model::{NodeSet, Pod};
 #[derive(Debug)]
 struct Mistaken {
     mistake: String,
-    /// The largest number of nodes that it has seen at a time.
+    /// The largest number of nodes that the plugin has seen at a time.
     most: usize,
 }
 

@@ -135,7 +135,7 @@ async fn play(
     Ok(run)
 }
 
-/// The time from the moment at which each pod was due until it was bound, even if the pod was created late.
+/// The time from the due moment of each pod to its binding, even if the pod was created late.
 fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -> Vec<Duration> {
     let latency = |(at, pod): (usize, &Value)| {
         let (_, bound) = follower.nodes.get(pod["metadata"]["name"].as_str()?)?;

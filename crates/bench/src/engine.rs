@@ -316,7 +316,7 @@ impl<'a> Stage<'a> {
 }
 
 impl Arrivals {
-    /// The next pod, if it is due by now.
+    /// The next pod; `None` if the pod is not due yet.
     fn next_by(&mut self, elapsed: Duration) -> Option<Event> {
         let due = self.n_created as f64 / self.per_second;
         if due > elapsed.as_secs_f64() {

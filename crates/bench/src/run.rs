@@ -38,7 +38,7 @@ pub struct RunConditions {
     /// Pods that are created in a second, even if the scheduler does not keep up. `None` means that all exist before
     /// the clock starts.
     pub rate: Option<f64>,
-    /// The number of allocations that this thread has made so far, if they are counted.
+    /// The number of allocations that this thread has made so far; `None` if allocations are not counted.
     pub allocations: Option<fn() -> u64>,
 }
 
@@ -57,7 +57,7 @@ pub struct Run {
     pub latencies: Vec<Duration>,
     /// The times to the scheduler's answers while it schedules, if users asked.
     pub answers: AnswerTimes,
-    /// Allocations, if they were counted.
+    /// Allocations; `None` if they were not counted.
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
     pub peak_memory: Option<u64>,

@@ -16,7 +16,7 @@ pub struct Descriptor {
     pub columns: &'static [Column],
     /// Whether the plugin reads pods on nodes.
     pub pods: bool,
-    /// The kinds of other objects that it reads.
+    /// The kinds of other objects that the plugin reads.
     pub objects: &'static [StaticKind],
     /// Resources and action bits of the events that may make a rejected pod schedulable. A plugin that never rejects
     /// pods has no registrations.

@@ -38,8 +38,8 @@ struct DefaultPreemptionArgs {
 /// Finds the node where evictions do the least harm.
 #[derive(Debug)]
 pub struct DefaultPreemption {
-    /// The number of candidates that is enough: a percentage of the nodes where evictions may help, or a minimum number
-    /// if that is larger.
+    /// The number of candidates that is enough: a percentage of the nodes where evictions may help, but at least a
+    /// minimum number.
     min_percentage: usize,
     min_absolute: usize,
     budgets: Budgets,

@@ -274,7 +274,7 @@ impl PostFilter for DynamicResources {
 }
 
 impl Score for DynamicResources {
-    /// Scores a node higher if it can serve more preferred alternatives.
+    /// Nodes that can serve more preferred alternatives get higher scores.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let has_alternatives = self.args.features.has(Feature::DRAPrioritizedList);
         let Some((attempt, _)) = self.parts(call).filter(|_| has_alternatives) else {

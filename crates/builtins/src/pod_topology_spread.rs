@@ -107,7 +107,8 @@ struct ConstraintError {
 }
 
 impl PodTopologySpread {
-    /// The hard or the soft constraints that apply to the pod: its own, or the default ones if it has none of either kind.
+    /// The hard or the soft constraints that apply to the pod: the pod's own constraints, or the default constraints if
+    /// the pod has no constraints of either kind.
     fn constraints(
         &mut self,
         table: &ClusterTable,

@@ -58,8 +58,8 @@ impl<'a> Amounts<'a> {
         }
     }
 
-    /// Lets `run` see the rows of the block, if they are small and each member has some of the resource. The other rows
-    /// have amounts by which one can divide.
+    /// Lets `run` see the rows of the block, if the amounts are small and each member has some of the resource. The
+    /// amounts of all rows are safe divisors.
     #[inline]
     pub(crate) fn in_positive_block<T>(
         self,

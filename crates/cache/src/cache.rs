@@ -71,7 +71,7 @@ pub struct Sizes {
     pub assumed_pods: usize,
 }
 
-/// The number of changes that a replica may miss before it is sent everything.
+/// The number of changes that a replica may miss. A replica that missed more gets all data.
 const LOG_CAPACITY: usize = 1 << 15;
 
 impl Default for Cache {
@@ -143,7 +143,7 @@ impl Cache {
     }
 
     /// Restores an order that [`Self::node_order`] gave. The caller has undone every arrival and departure of a node
-    /// since that moment, the last one first, so each node has the row that it had then.
+    /// since that moment, the last one first, so each node has the row that it had at that moment.
     pub fn restore_order(&mut self, order: NodeOrder) {
         self.zones.restore(order);
     }

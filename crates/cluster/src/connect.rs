@@ -1,7 +1,7 @@
 //! Finding the API server and the credentials for it.
 //!
 //! The order is kubectl's, with one difference: a pod's own service account comes before `~/.kube/config`, so that an
-//! image with a stray file in its home still talks to the cluster that it runs in.
+//! image with a stray file in its home still connects to the cluster in which it runs.
 
 use std::{
     ffi::OsString,

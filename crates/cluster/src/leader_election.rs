@@ -58,7 +58,7 @@ pub struct ElectionSettings {
     pub component: String,
     /// The time after which others take over if the Lease has not changed. It is written in whole seconds.
     pub lease_duration: Duration,
-    /// The time after which the leader gives up if it could not renew; shorter than `lease_duration`.
+    /// A leader that could not renew the Lease for this time gives up. Shorter than `lease_duration`.
     pub renew_deadline: Duration,
     /// The time between two attempts.
     pub retry_period: Duration,
@@ -141,7 +141,7 @@ impl Elector {
         self.standing.clone()
     }
 
-    /// Releases the Lease, if it is held. Call this when the work is done, because another candidate may begin at once.
+    /// Releases a Lease that is held. Call this when the work is done, because another candidate may begin at once.
     pub async fn release(self) {
         // The task has ended if the lead was lost.
         let _ = self.stop.send(());
@@ -152,11 +152,11 @@ impl Elector {
 }
 
 impl Leadership {
-    /// Waits until this candidate leads. Waits for ever if that never happens. Dropping the future loses nothing.
+    /// Waits until the candidate leads, which may never happen. Dropping the future loses nothing.
     pub async fn won(&mut self) {
         let won = self.standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })).await.is_ok();
         if !won {
-            // The election was stopped before it was decided, so the process is ending.
+            // The election was stopped before a decision, so the process is ending.
             std::future::pending::<()>().await;
         }
     }
@@ -183,8 +183,8 @@ impl Leadership {
         matches!(&*self.standing.borrow(), Standing::Leading { .. })
     }
 
-    /// The identity of the candidate that leads, as far as this candidate knows. That candidate may have lost its lead
-    /// since.
+    /// The identity of the candidate that leads, as far as this candidate knows. The named candidate may have lost its
+    /// lead since.
     #[must_use]
     pub fn leader(&self) -> Option<Arc<str>> {
         match &*self.standing.borrow() {

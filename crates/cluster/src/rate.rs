@@ -1,5 +1,4 @@
-//! A bound on requests per second, from `clientConnection.qps` and `burst`, and the order of requests when it is
-//! reached.
+//! A bound on requests per second, from `clientConnection.qps` and `burst`, and the order of requests at the bound.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -53,7 +52,7 @@ struct State {
     patient: FairQueue<oneshot::Sender<()>>,
     /// The number of urgent requests since the last patient one.
     n_urgent: u32,
-    /// Whether a task releases requests when they are due.
+    /// Whether a task releases due requests.
     is_driven: bool,
 }
 
@@ -68,7 +67,7 @@ struct Pace {
 
 /// The next step of the task that drives a throttle.
 enum Next {
-    /// Wait until this time.
+    /// The caller waits until this time.
     WaitUntil(Instant),
     /// Stop, because no request waits.
     Nothing,
@@ -119,7 +118,7 @@ impl Throttle {
     }
 }
 
-/// Releases requests when they are due, until none waits.
+/// Releases due requests until no request waits.
 async fn drive(shared: Arc<Shared>) {
     loop {
         // The guard must be dropped before the wait.

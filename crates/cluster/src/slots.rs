@@ -49,7 +49,7 @@ impl Slots {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting.push(flow, sender);
         self.hand_out();
-        // The sender stays in the queue until it gives a slot.
+        // The queue keeps the sender until the sender gives a slot.
         receiver.await.ok()
     }
 

@@ -63,7 +63,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 const IDLE: Duration = Duration::from_secs(90);
 
 /// The bytes of one answer over HTTP/2 that a server may send before the caller reads them, as in Go's client. An API
-/// server ends a watch that it cannot write to.
+/// server ends a watch whose client does not read.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The bytes of all answers together that a server may send, as in Go's client. The number is so large that slow
 /// readers of some answers never hold up the others.
@@ -106,7 +106,7 @@ pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,
     default_namespace: String,
-    /// The end of the client's own certificate, if it has one.
+    /// The end of the validity of the client's own certificate; `None` without a certificate.
     valid_until: Option<Time>,
 }
 
@@ -265,7 +265,7 @@ fn is_about_pod(path: &str) -> bool {
     is_of_pod || path.ends_with("/events") || path.contains("/events/")
 }
 
-/// The end of the client's own certificate, if it has one.
+/// The end of the validity of the client's own certificate; `None` without a certificate.
 fn expiry(tls: &ClientConfig) -> Option<Time> {
     let own = tls.client_auth_cert_resolver.resolve(&[], &[])?;
     let (_, certificate) = parse_x509_certificate(own.cert.first()?).ok()?;

@@ -4,15 +4,16 @@
 //! one bounded channel. If its reader is slow, the tasks wait, and in the end the API server waits too: nothing is
 //! dropped.
 //!
-//! The watches promise this to the reader. An object is applied before it is deleted. An object that vanished while no
-//! watch was open is still reported as deleted. An object that was replaced under its name is first deleted, then
-//! applied. No object is applied twice in the same resource version, unless [`WatchHandle::tell_pods_again`] asks for
-//! it. Each kind reports after its first complete list that it is synced, or that it may not be listed; it does so
-//! again after each list that [`WatchHandle::relist`] or [`WatchHandle::tell_pods_again`] asked for.
+//! The watches make the following promises to the reader. An object is applied before it is deleted. An object that
+//! vanished while no watch was open is still reported as deleted. An object that was replaced under its name is first
+//! deleted, then applied. No object is applied twice in the same resource version, unless
+//! [`WatchHandle::tell_pods_again`] asks for it. Each kind reports after its first complete list that it is synced, or
+//! that it may not be listed; the report is repeated after each list that [`WatchHandle::relist`] or
+//! [`WatchHandle::tell_pods_again`] asked for.
 //!
-//! `kube::runtime::watcher` is not used. It relists at resource version 0, which may go back in time after an API
-//! server failed over. It restarts at once and for ever if a server keeps hanging up. One object that it cannot decode
-//! loses the whole page.
+//! `kube::runtime::watcher` is not used. That watcher relists at resource version 0, which may go back in time after an
+//! API server failed over. It restarts at once and for ever if a server keeps closing the connection. One object that
+//! it cannot decode loses the whole page.
 
 use std::{
     fmt,
@@ -70,7 +71,7 @@ pub enum WatchEvent {
     /// ceases to serve the kind.
     Synced {
         kind: Arc<KindRef>,
-        /// The server's answer if it does not serve the kind.
+        /// The answer of a server that does not serve the kind.
         missing: Option<String>,
     },
     /// The scheduler's user may not list and watch the kind, so the kind's objects are unknown. `Synced` follows once

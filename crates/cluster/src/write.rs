@@ -196,7 +196,8 @@ impl Writer {
         Err(failure.into())
     }
 
-    /// Writes the differences between `patch` and the status that it was made from. Sends no request if there are none.
+    /// Writes the differences between `patch` and the status from which it was made. Sends no request without a
+    /// difference.
     pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
         let Some(body) = patch.body(clock::now()) else { return Ok(()) };
         let path = pod.object().path(Some("status"))?;
@@ -214,8 +215,8 @@ impl Writer {
     /// it. Budgets are not checked here, because the scheduler has already done so.
     ///
     /// The pod is read first: its present conditions determine the patch, and a pod that is being deleted is left
-    /// alone. It is read again after a conflict. It counts as gone only if it is then being deleted, or another pod has
-    /// its name.
+    /// alone. It is read again after a conflict. The pod counts as gone only if it is then being deleted, or if another
+    /// pod has its name.
     pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         match self.mark_and_delete(pod, message).await {
             Err(WriteError::NotFound { .. } | WriteError::Leaving { .. }) => Ok(Evicted::AlreadyGone),
@@ -243,7 +244,7 @@ impl Writer {
         Ok(Evicted::Deleted { node: victim.spec.node_name, resource_version: victim.metadata.resource_version })
     }
 
-    /// The pod in its present state; `None` if it is gone or being deleted, or another pod has its name.
+    /// The pod in its present state; `None` if the pod is gone or being deleted, or if another pod has its name.
     async fn find_victim(&self, pod: &PodRef) -> Result<Option<api::Pod>, WriteError> {
         let path = pod.object().path(None)?;
         let found =

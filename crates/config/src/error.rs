@@ -32,8 +32,8 @@ pub enum ConfigError {
     Render(#[source] serde_saphyr::SerializeError),
 }
 
-/// The command line, or a file that it names, is wrong: nothing was started. A command that fails with this error exits
-/// with 2.
+/// The command line, or a file that the command line names, is wrong: nothing was started. A command that fails with
+/// this error exits with 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);

@@ -18,7 +18,7 @@ pub struct Extender {
     pub preempt_verb: String,
     /// Empty if the extender does not score.
     pub prioritize_verb: String,
-    /// Factor for the extender's scores; positive if it scores.
+    /// Factor for the extender's scores; positive for an extender that scores.
     pub weight: i64,
     /// Empty if the extender does not bind. At most one extender does.
     pub bind_verb: String,

@@ -14,7 +14,7 @@ pub struct LeaderElection {
     pub leader_elect: bool,
     /// Other schedulers take over when the lease was not renewed for this long.
     pub lease_duration: Duration,
-    /// The leader gives up if it could not renew the lease for this long.
+    /// A leader that could not renew the Lease for this long gives up.
     pub renew_deadline: Duration,
     /// The time between two attempts to acquire or renew the lease.
     pub retry_period: Duration,

@@ -76,7 +76,7 @@ const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
 /// One namespace takes at most half of the time from the other namespaces.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
-/// All other pods wait for this long during one search.
+/// One search may delay all other pods for this long.
 const SEARCH: Duration = Duration::from_millis(250);
 
 /// The operator's settings for plugins, complete and validated.
@@ -96,7 +96,7 @@ pub struct PluginHostSettings {
 pub struct PluginSettings {
     /// The limits of each instance of the plugin.
     pub limits: PluginLimits,
-    /// The grants in the plugin's own entry; `None` if it has none.
+    /// The grants in the plugin's own entry; `None` if the entry has no grants.
     pub grants: Option<PluginGrants>,
     /// The treatment of pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,

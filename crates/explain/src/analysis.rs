@@ -56,7 +56,7 @@ pub struct Analysis {
     pub best: Vec<RankedNode>,
     /// The nodes' amounts of the resources that the pod requests.
     pub resources: Vec<ResourceSum>,
-    /// The result of evicting pods; `None` if that was not tried.
+    /// The result of evicting pods; `None` if no eviction was tried.
     pub preemption: Option<Preemption>,
     /// Changes with which the pod would fit, if no node fits at the moment.
     pub suggestions: Vec<Suggestion>,
@@ -109,7 +109,7 @@ pub struct MissingNodes {
     pub examples: Vec<String>,
 }
 
-/// The answers of one plugin about all nodes, as if it were the only one.
+/// The answers of one plugin about all nodes, as if it were the only plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginAnalysis {
@@ -190,7 +190,7 @@ pub struct NodeReport {
     pub reasons: Vec<NodeReason>,
     /// The resources of which the node has too little.
     pub lacks: Vec<Lack>,
-    /// The scores of the node, if it fits and nodes were scored.
+    /// The scores of the node; `None` if the node does not fit or no nodes were scored.
     pub scores: Option<RankedNode>,
     /// The position among the nodes that fit, from 1.
     pub rank: Option<usize>,

@@ -29,12 +29,12 @@ pub struct DecisionRecord {
     pub outcome: Outcome,
     /// The part of the cluster that the cycle examined.
     pub sampled: Sampled,
-    /// The best nodes with their scores, the best first. Empty if they were not kept: when many pods arrive at once,
-    /// they are kept for only some of the pods.
+    /// The best nodes with their scores, the best first. When many pods arrive at once, the scores of only some pods
+    /// are kept. The list is empty for all other pods.
     pub best: Vec<RankedNode>,
     /// The nodes that plugins rejected. They are kept under the same condition as [`Self::best`], or if no node fits.
     pub rejected: Vec<Rejected>,
-    /// The reason why the pod was not bound to the node afterwards. `None` if it was bound, or may still be.
+    /// The reason why the pod was not bound to the node afterwards. `None` if the pod was bound, or may still be bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<NotBound>,
     /// The cycle of the attempt, which is only known to the scheduler that made it.

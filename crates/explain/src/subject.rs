@@ -64,7 +64,7 @@ pub enum State {
         since_milliseconds: u64,
         /// The time until its backoff ends.
         backoff_ends_in_milliseconds: Option<u64>,
-        /// The number of pods in activeQ that are tried before it.
+        /// The number of pods in activeQ that are tried before the pod.
         behind: Option<usize>,
     },
     /// The pod has no node and is not to be scheduled, because it is being deleted.

@@ -58,7 +58,7 @@ pub(crate) struct Obstacles {
     pub(crate) nearest: Option<NodeIdx>,
 }
 
-/// The changes that help, each alone. If none does, all of them together, if that helps.
+/// The changes that help, each alone. If no single change helps, all changes together, if they help.
 ///
 /// # Errors
 /// The message of a plugin that broke.

@@ -71,7 +71,7 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// The time that the search may take in all; `None` if it has no limit.
+    /// The time that the search may take in all; `None` for a search without a limit.
     #[must_use]
     pub fn allowed(self) -> Option<Duration> {
         self.0.map(|limit| limit.allowed)

@@ -25,7 +25,7 @@ pub struct ExtenderProfile {
     pub filters: bool,
     /// Whether the extender has a preempt verb.
     pub preempts: bool,
-    /// The factor of the extender's scores; `None` if it gives no scores.
+    /// The factor of the extender's scores; `None` for an extender without scores.
     pub weight: Option<i64>,
     /// Whether the extender has a bind verb.
     pub binds: bool,
@@ -78,7 +78,7 @@ pub trait Extenders: Debug + Send + Sync {
     /// Asks which of `nodes` pass the extender.
     ///
     /// # Errors
-    /// The extender did not answer as it should.
+    /// The extender gave no valid answer.
     fn filter(
         &self,
         extender: ExtenderIdx,
@@ -89,7 +89,7 @@ pub trait Extenders: Debug + Send + Sync {
     /// Asks which of these preemptions the extender agrees to.
     ///
     /// # Errors
-    /// The extender did not answer as it should.
+    /// The extender gave no valid answer.
     fn preempt(
         &self,
         extender: ExtenderIdx,

@@ -63,7 +63,7 @@ pub struct ObjectRule {
     pub objects: RuleObjects,
 }
 
-/// The objects of its kinds that a rule covers.
+/// The objects that a rule covers, among the objects of the rule's kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleObjects {
     /// The pod of the cycle.

@@ -9,7 +9,7 @@ use crate::{effect::Permission, grants::ObjectRule, object_kind::ObjectKind};
 pub struct Needs {
     /// Columns of the node table.
     pub columns: Columns,
-    /// The keys of [`berth_model::Column::Labels`] that the replica holds; all keys if this is empty.
+    /// The keys of [`berth_model::Column::Labels`] that the replica holds; an empty list means all keys.
     pub label_keys: Vec<String>,
     /// The keys of [`berth_model::Column::Annotations`] that the replica holds. A replica cannot hold all annotations.
     pub annotation_keys: Vec<String>,
@@ -111,8 +111,8 @@ impl ClusterEvent {
         Self { resource: resource.to_owned(), actions }
     }
 
-    /// The actions in one word, as kube-scheduler's metrics write them. `None` for several actions, unless they are
-    /// every update or every action.
+    /// The actions in one word, as kube-scheduler's metrics write them. `None` for several actions that are neither all
+    /// updates nor all actions.
     #[must_use]
     pub fn action_name(&self) -> Option<&'static str> {
         match self.actions {

@@ -224,7 +224,7 @@ pub trait Normalize {
 pub trait Reserve {
     /// Reserves resources of the node for the pod. Any status except success returns the pod to the queue.
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status;
-    /// Undoes the reservation. The plugin must accept the call even if it has none.
+    /// Undoes the reservation. The plugin must accept the call even if it reserved nothing.
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx);
 }
 
@@ -308,7 +308,7 @@ pub struct HintCall<'a> {
     pub subject: EventSubject<'a>,
 }
 
-/// An object before and after an event; `None` if it does not exist.
+/// An object before and after an event; `None` for an object that does not exist.
 #[derive(Clone, Copy, Debug)]
 pub enum EventSubject<'a> {
     /// A pod.

@@ -78,8 +78,8 @@ pub struct Instance {
     is_hosted: bool,
     /// Whether the plugin has the hook Reuse.
     has_reuse: bool,
-    /// The messages for which the plugin had no time, the oldest first. The plugin is asked nothing before it has
-    /// received them.
+    /// The messages for which the plugin had no time, the oldest first. The plugin receives them before its next
+    /// question.
     untold: VecDeque<News>,
 }
 
@@ -271,7 +271,7 @@ impl Profile {
         self.unlisted = unlisted;
     }
 
-    /// Why `plugin` must not judge the pods that it affects; `None` if it may.
+    /// The reason why `plugin` must not judge the pods that it affects; `None` if the plugin may judge them.
     #[must_use]
     pub fn is_blind(&self, plugin: PluginIdx) -> Option<Status> {
         if self.unlisted.is_empty() {
@@ -336,7 +336,7 @@ impl Profile {
                 }
             } else if instance.plugin.has_time().is_ok() {
                 // A plugin that was passed over in the last cycle is updated again once it has time. A fault is
-                // reported when the plugin is next asked something.
+                // reported at the plugin's next question.
                 let _ = instance.plugin.sync(source);
             }
         }
@@ -346,7 +346,7 @@ impl Profile {
     /// waiting messages.
     ///
     /// # Errors
-    /// The first plugin that has used up its share and may not be passed over.
+    /// The first required plugin that has used up its share.
     pub fn have_time(&mut self) -> Result<(), Refusal> {
         for (plugin, instance) in self.hosted() {
             instance.plugin.has_time().map_err(|status| Refusal { plugin, status })?;

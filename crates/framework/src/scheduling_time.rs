@@ -63,7 +63,7 @@ struct Shared {
     is_used: AtomicBool,
     /// The nanoseconds that plugins have taken so far.
     taken_by_plugins: AtomicU64,
-    /// The nanoseconds that they had taken when the current step began.
+    /// The nanoseconds that all plugins together had taken when the current step began.
     taken_before_step: AtomicU64,
 }
 
@@ -130,7 +130,8 @@ impl Bucket {
         self.taken = self.taken.saturating_add(used);
     }
 
-    /// Takes like [`Self::take`], but limits the debt to the burst, so that it is paid back within a second or two.
+    /// Takes like [`Self::take`], but limits the debt to the burst, so that the debt is paid back within a second or
+    /// two.
     fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
         self.take(used, share, now);
         self.taken = self.taken.min(share.burst.saturating_mul(2));
@@ -152,7 +153,7 @@ impl Bucket {
 }
 
 impl Accounts {
-    /// The share of all plugins together, if it is used up.
+    /// The share of all plugins together; `None` if the share is not used up.
     fn spent_by_plugins(&mut self, now: Duration) -> Option<Share> {
         let share = self.bounds.all_plugins?;
         self.all_plugins.is_spent(share, now).then_some(share)
@@ -406,7 +407,7 @@ impl PluginAccount {
         }
     }
 
-    /// The reason why the plugin may not be asked now; `None` if it may.
+    /// The reason why the plugin may not be asked now; `None` if the plugin may be asked.
     #[must_use]
     pub fn out_of_time(&self, own: Share) -> Option<OutOfTime> {
         if !self.time.is_used() {

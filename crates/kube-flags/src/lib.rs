@@ -50,7 +50,7 @@ pub enum Role {
     WithoutConfig,
     /// The flag is accepted, with one warning of this text.
     WithoutEffect(&'static str),
-    /// The flag is refused because it would change what the scheduler does. Only its default value is accepted.
+    /// The flag is refused because it would change the scheduler's behaviour. Only its default value is accepted.
     Refused {
         /// The only value that is accepted.
         default: &'static str,
@@ -348,7 +348,7 @@ impl Given {
         Some(self.0.get_many::<String>(name)?.next_back()?.as_str())
     }
 
-    /// The last value, if it is not empty.
+    /// The last value; `None` if it is empty.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<std::path::PathBuf> {
         self.text(name).filter(|text| !text.is_empty()).map(Into::into)
@@ -373,7 +373,7 @@ impl Given {
         all
     }
 
-    /// The value of a switch. Values were checked when they were read.
+    /// The value of a switch. Values were checked while the flags were read.
     #[must_use]
     pub fn switch(&self, name: &str) -> Option<bool> {
         go_bool(self.text(name)?)

@@ -29,14 +29,14 @@ pub struct Fault {
     pub reason: String,
     /// The processor time of the call, and of the start of the instance that the fault cost.
     pub milliseconds: u64,
-    /// The owner of the pod that the call was about, if it was about one.
+    /// The owner of the call's pod; `None` if the call was not about a pod.
     pub owner: Option<OwnerId>,
     /// The profiles that lost their instance through the fault.
     pub scheduler_names: Vec<String>,
 }
 
-/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file keeps both. A
-/// fallback that replaces a failed binary is the only binary that is not charged with the faults before it.
+/// The recent faults of a plugin's components, and how often the plugin was quarantined. A new file keeps both. Only a
+/// fallback that replaces a failed binary is not charged with the earlier faults.
 #[derive(Debug, Default)]
 pub(crate) struct FaultHistory {
     /// Faults within the window, the oldest first.
@@ -83,7 +83,7 @@ impl FaultHistory {
         Tally::Counted { n_faults: self.recent.len(), milliseconds }
     }
 
-    /// The moment in time in service: the time that it would be if the component had never waited for a restart.
+    /// The moment in time in service. This time does not pass while the component waits for a restart.
     pub(crate) fn time_in_service(&self, now: Time) -> Time {
         let waits = self.out_since.map_or(0, |since| now.since(since));
         Time(now.0.saturating_sub(self.waited).saturating_sub(waits))

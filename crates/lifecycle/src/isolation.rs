@@ -34,7 +34,7 @@ struct Record {
     /// The last fault, as a text that follows the plugin's name.
     reason: String,
     n_faults: u32,
-    /// The time until which the pods are held; the time of the last fault if they are not held.
+    /// The time until which the pods are held; the time of the last fault if the pods are not held.
     until: Time,
     /// The pods that were held and wait for the end of the hold.
     waiting: BTreeSet<PodUid>,
@@ -100,7 +100,7 @@ impl Isolation {
         Some(length)
     }
 
-    /// The hold of this owner's pods, if they are held.
+    /// The hold of this owner's pods; `None` if the pods are not held.
     #[must_use]
     pub fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
         let record = self.owners.get(owner).filter(|record| now < record.until)?;

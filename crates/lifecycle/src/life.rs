@@ -24,7 +24,7 @@ pub(crate) enum Life<B> {
     Refused(RefusedFile),
     /// A file, or a source in a registry, existed when the program started, and its binary is not loaded yet.
     Awaited(Box<Awaited<B>>),
-    /// The file's binary is offered to the profiles, but no profile has said that it took it.
+    /// The file's binary is offered to the profiles, but no profile has reported that it uses the binary.
     Untried {
         installed: Installed<B>,
         /// The probation; `None` once it is over. Faults count even while the first instances are made.
@@ -60,9 +60,9 @@ pub(crate) struct Awaited<B> {
 #[derive(Debug)]
 pub(crate) struct Installed<B> {
     pub component: Component<B>,
-    /// The binary that replaces it if it fails on probation, or if an operator orders that.
+    /// The binary that replaces the component if the component fails on probation, or if an operator orders a rollback.
     pub fallback: Option<Fallback<B>>,
-    /// The present content of the file, if it may not replace the component.
+    /// The present content of the file, if this content may not replace the component.
     pub refused: Option<RefusedFile>,
 }
 
@@ -78,7 +78,7 @@ pub enum Fallback<B> {
 /// A file that is not tried again until it changes.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedFile {
-    /// The digest of the bytes; `None` if they could not be read.
+    /// The digest of the bytes; `None` if the bytes could not be read.
     pub digest: Option<Digest>,
     /// The reason, as a text that follows the file's name.
     pub reason: String,
@@ -119,7 +119,7 @@ pub(crate) enum Event<B> {
     Forbidden {
         reason: String,
     },
-    /// The operator denies the installed binary. Unlike with [`Event::Forbidden`], the binary that it replaced serves again.
+    /// The operator denies the installed binary. Unlike after [`Event::Forbidden`], the replaced binary serves again.
     Denied,
     /// The operator no longer allows the fallback to serve.
     FallbackForbidden,
@@ -298,8 +298,8 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// Restores this life from what the last process remembered, if that applies to the present binaries. `serving` replaced a binary
-    /// that failed. The caller restores whether the plugin is disabled.
+    /// Restores this life from the facts that the last process remembered, if the facts apply to the present binaries.
+    /// `serving` is the binary that replaced a failed binary. The caller restores whether the plugin is disabled.
     pub(crate) fn restored(
         self,
         remembered: &Remembered,
@@ -379,7 +379,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The end of the installed binary's probation, in time in service, if it serves under observation.
+    /// The end of the installed binary's probation, in time in service; `None` if the binary is not on probation.
     pub(crate) fn probation_end(&self, policy: &Probation) -> Option<ProbationEnd>
     where
         B: CountCalls,

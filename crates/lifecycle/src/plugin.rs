@@ -46,7 +46,7 @@ pub(crate) enum BuiltIn<B> {
 /// The effect of changed operator settings on one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsChange {
-    /// The reason why the directory's binary may no longer serve; `None` if it may.
+    /// The reason why the directory's binary may no longer serve; `None` if the binary may serve.
     pub forbidden: Option<Forbidden>,
     /// Whether the fallback component may no longer serve.
     pub is_fallback_forbidden: bool,
@@ -60,7 +60,7 @@ pub enum Forbidden {
     /// The binary needs a grant that was withdrawn. The text is a reason that follows the file's name. The replaced
     /// binary does not come back, because no operator asked for it.
     NotGranted(String),
-    /// The binary's digest is denied. The binary that it replaced serves again.
+    /// The binary's digest is denied. The replaced binary serves again.
     Denied,
 }
 
@@ -273,8 +273,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// Notes that no profile could take the given service (`None` is a stand-in). The profiles keep the service that
-    /// they had.
+    /// Notes that no profile could take the given service (`None` is a stand-in). The profiles keep their previous
+    /// service.
     pub(crate) fn not_taken(
         &mut self,
         binary: Option<BinaryId>,

@@ -13,18 +13,18 @@ use crate::{binary::CountCalls, policy::milliseconds};
 pub(crate) struct ProbationSoFar {
     since: Time,
     n_faults: u32,
-    /// The number of questions about pods that the binary had answered when it was offered, or at its last fault.
+    /// The number of questions about pods that the binary had answered at the time of its offer, or at its last fault.
     n_answers: u64,
 }
 
 /// The end of a probation, unless the binary faults too often before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationEnd {
-    /// The probation ends at this moment, if the binary need not be restarted until then. If `awaits_answer` holds, the
-    /// binary has answered no question about a pod since it was offered or faulted, and its probation lasts until it
-    /// does.
+    /// The probation ends at this moment, unless the binary must be restarted before. If `awaits_answer` holds, the
+    /// binary has answered no question about a pod since its offer or its last fault, and the probation lasts until its
+    /// first answer.
     At { moment: Time, awaits_answer: bool },
-    /// The probation ends after this many more calls.
+    /// The probation ends after this number of further calls.
     AfterCalls(u64),
 }
 

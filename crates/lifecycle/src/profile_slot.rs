@@ -8,7 +8,7 @@ use crate::binary::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileSlot {
     given: Given,
-    /// The binary that the profile keeps if it cannot take the given binary.
+    /// The binary that the profile keeps if the profile cannot use the given binary.
     before: Given,
     /// The binary that the profile said it took; `None` for a stand-in.
     taken: Option<BinaryId>,

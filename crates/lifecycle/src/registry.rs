@@ -176,8 +176,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
-    /// Notes that no profile could take the given service; `None` stands for no binary. The profiles keep the service
-    /// that they had. It is possible that they no longer use the plugin.
+    /// Notes that no profile could take the given service; `None` stands for no binary. The profiles keep their
+    /// previous service. They may no longer use the plugin.
     pub fn not_taken(
         &mut self,
         name: &PluginName,
@@ -270,7 +270,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         Some(self.plugins.get(name)?.service(scheduler_name, policy))
     }
 
-    /// The native code of this name, if this program has it.
+    /// The native code of this name; `None` if the program has no such code.
     pub fn built_in(&self, name: &str) -> Option<&B> {
         self.plugins.get(name)?.built_in().native()
     }

@@ -43,7 +43,7 @@ pub struct FailedBinary {
     pub digest: Digest,
     /// The reason, as a text that follows the file's name.
     pub reason: String,
-    /// The previous binary, if it serves.
+    /// The previous binary; `None` if it does not serve.
     pub serving: Option<Digest>,
 }
 

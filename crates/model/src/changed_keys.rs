@@ -1,7 +1,7 @@
 //! The keys of changed things, for a reader that follows them.
 
-/// The keys of what changed since they were last taken, in order and with repetitions. While no reader follows, no key
-/// is kept, and a note costs one branch.
+/// The keys of the changed objects since the last call of `take`, in order and with repetitions. Keys are kept only
+/// while a reader follows; otherwise a note costs one branch.
 #[derive(Clone, Debug)]
 pub struct ChangedKeys<K>(Option<Vec<K>>);
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::delta::ObjectChange;
 
-/// The number of changes of one kind that a view may miss before it must decode everything again.
+/// The number of changes of one kind that a view may miss. A view that missed more must decode everything again.
 const JOURNAL_CAPACITY: usize = 4096;
 
 /// Objects by namespace and name. The namespace is empty for kinds without namespaces.
@@ -51,7 +51,7 @@ impl StoredObject {
         Self { json, decoded: OnceLock::new() }
     }
 
-    /// The decoded value, if it has this type.
+    /// The decoded value, if the value has this type.
     fn decoded<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         Arc::clone(self.decoded.get()?).downcast().ok()
     }

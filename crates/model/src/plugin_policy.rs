@@ -1,4 +1,5 @@
-//! An operator's decisions about a plugin: how it runs, and what happens to it and to pods when it fails.
+//! An operator's decisions about a plugin: how the plugin runs, and what happens to the plugin and to pods when it
+//! fails.
 
 use std::time::Duration;
 

@@ -203,8 +203,8 @@ impl Amount {
     }
 }
 
-/// `mantissa` × 10^`digits`. Beyond `i64`, Kubernetes wraps around if it multiplies in one step, and gives zero if it
-/// multiplies digit by digit.
+/// `mantissa` × 10^`digits`. Beyond `i64`, Kubernetes' multiplication in one step wraps around, and its multiplication
+/// digit by digit gives zero.
 fn shifted_left(mantissa: i64, digits: u32) -> i64 {
     let factor = 10i64.checked_pow(digits);
     if let Some(product) = factor.and_then(|factor| mantissa.checked_mul(factor)) {

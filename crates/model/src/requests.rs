@@ -143,8 +143,8 @@ pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
     Requests::from_list(&pod_requests(pod, &placed(resizes)))
 }
 
-/// Like [`placed_requests`], with defaults for missing requests. A pod with pod-level requests gets a default only for a resource that it
-/// does not request in any way.
+/// Like [`placed_requests`], with defaults for missing requests. A pod with pod-level requests gets a default only for
+/// a resource without any request.
 #[must_use]
 pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
     let mut defaults = container_defaults();
@@ -190,13 +190,14 @@ fn container_defaults() -> ResourceList {
     .into()
 }
 
-/// The quantity in thousandths; the largest number if it goes beyond that. Kubernetes' conversion then gives an arbitrary number, for
-/// example a negative one, with which a pod that asks for too much would fit everywhere.
+/// The quantity in thousandths; the largest number if the quantity exceeds it. Kubernetes' conversion of such a
+/// quantity gives an arbitrary number, for example a negative one, with which a pod that asks for too much would fit
+/// everywhere.
 fn thousandths(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
 }
 
-/// The quantity in whole units; the largest number if it goes beyond that.
+/// The quantity in whole units; the largest number if the quantity exceeds it.
 fn units(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_units(i64::MAX, Format::DecimalSi) { i64::MAX } else { quantity.value() }
 }
@@ -325,8 +326,8 @@ pub fn pod_limits(pod: &Pod) -> ResourceList {
 }
 
 /// Combines the containers. Containers and sidecars run together, and an init container runs together with the sidecars
-/// declared before it. The pod needs the most that is ever needed at once. `of_container` gets a flag that says whether
-/// the container keeps running.
+/// declared before it. The pod needs the largest amount that its containers need at one time. `of_container` gets a
+/// flag that says whether the container keeps running.
 fn aggregate(pod: &Pod, of_container: impl Fn(&Container, bool) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in &pod.spec.containers {
@@ -355,7 +356,7 @@ fn container_statuses(pod: &Pod) -> BTreeMap<&str, &ContainerStatus> {
     statuses.map(|status| (status.name.as_str(), status)).collect()
 }
 
-/// Whether the node reported that it cannot do the resize in the spec.
+/// Whether the node reported that the resize in the spec is not possible.
 fn is_resize_infeasible(pod: &Pod) -> bool {
     let pending = pod.status.conditions.iter().find(|condition| condition.type_ == "PodResizePending");
     pending.is_some_and(|condition| condition.reason == "Infeasible")

@@ -208,7 +208,7 @@ impl SelectorError {
 
 impl std::error::Error for SelectorError {}
 
-/// Writes one error as it is, and several as a list in brackets without repetitions.
+/// Writes a single error unchanged, and several errors as a list in brackets without repetitions.
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut texts: Vec<String> = Vec::new();

@@ -318,7 +318,8 @@ impl Symbols {
         self.n_sweeps += u64::from(self.free.len() > n_free);
     }
 
-    /// Frees symbols from now on as soon as they are unused. This is for tests, which would otherwise have to be long.
+    /// Frees symbols from now on as soon as they are unused. Tests call this, because they would otherwise have to be
+    /// long.
     pub fn free_eagerly(&mut self) {
         self.is_eager = true;
     }

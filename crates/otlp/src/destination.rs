@@ -84,7 +84,7 @@ impl Destination {
             Some(endpoint) => ("endpoint", endpoint.to_owned()),
             None => first(ENDPOINTS).unwrap_or(("endpoint", DEFAULT_ENDPOINT.to_owned())),
         };
-        // A URL of the first variable is used as it is.
+        // A URL in the first variable is used without changes.
         let is_whole = from == ENDPOINTS[0];
         let (uri, protocol) = read_endpoint(&text, protocol, is_whole).map_err(|why| DestinationError {
             from: from.to_owned(),

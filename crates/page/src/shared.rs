@@ -1,6 +1,6 @@
 //! Views that were made a moment ago. Browsers that show the same address share one view.
 //!
-//! Each browser's right to see a view is checked before it gets the view from here.
+//! Each browser's right to see a view is checked before it gets a shared view.
 
 use std::{
     collections::HashMap,

@@ -25,7 +25,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// The size is larger than that of any answer from a scheduler, unless it has thousands of plugins.
+/// Every answer of a scheduler is smaller, unless the scheduler has thousands of plugins.
 const MAX_ANSWER: usize = 16 << 20;
 
 /// The place where a scheduler answers.

@@ -63,7 +63,7 @@ pub struct PluginsDirectory {
     known: BTreeMap<String, Known>,
     /// The files that differed from the known files in the last pass; `None` is a deleted file.
     unsettled: BTreeMap<String, Option<Fingerprint>>,
-    /// The files that are being loaded, as they were when the load began.
+    /// The files that are being loaded, in their state at the start of the load.
     loading: BTreeMap<String, Loading>,
     rates: LoadRates,
 }
@@ -108,7 +108,7 @@ pub enum DirectoryChange {
     },
     /// A new file that is not a plugin. The previous version should continue to serve.
     Refused {
-        /// The digest of the file's bytes; `None` if they could not be read.
+        /// The digest of the file's bytes; `None` if the file could not be read.
         digest: Option<Digest>,
         error: FileError,
     },
@@ -123,12 +123,12 @@ pub enum DirectoryError {
     Thread(#[source] io::Error),
 }
 
-/// A watch that lasts until it is dropped.
+/// A watch that lasts until this value is dropped.
 #[derive(Debug)]
 pub struct DirectoryWatch {
     wake: Arc<SyncSender<()>>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
-    /// The thread ends when this is dropped, because the thread has only a weak reference.
+    /// The thread ends when this value is dropped, because the thread has only a weak reference.
     _watcher: Arc<Mutex<notify::RecommendedWatcher>>,
 }
 

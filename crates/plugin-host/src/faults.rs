@@ -36,8 +36,8 @@ impl Restarts {
         self.0.contains_key(&(plugin.clone(), scheduler_name.to_owned()))
     }
 
-    /// Records that the profile has an instance again. Returns the component of the instance that it had lost, if there
-    /// was one.
+    /// Records that the profile has an instance again. Returns the component of the profile's lost instance, if the
+    /// profile had lost one.
     pub(crate) fn end(&mut self, plugin: &PluginName, scheduler_name: &str) -> Option<Digest> {
         self.0.remove(&(plugin.clone(), scheduler_name.to_owned()))
     }

@@ -29,8 +29,8 @@ pub(crate) enum FoundIn {
 pub(crate) enum Found {
     /// A plugin that is ready to be built. It may serve if its needs are granted.
     Binary(Component<ReadyBinary>),
-    /// The bytes are not the plugin of this name. `digest` is `None` if they could not be read. `reason` continues the
-    /// file's name. `own_name` is the name in the manifest if this name alone is wrong.
+    /// The bytes are not the plugin of this name. `digest` is `None` if the bytes could not be read. `reason` continues
+    /// the file's name. `own_name` is the name in the manifest, if only the name is wrong.
     NoPlugin { digest: Option<Digest>, reason: String, own_name: Option<String> },
     /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. `reason` continues
     /// the file's name.

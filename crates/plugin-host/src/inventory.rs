@@ -118,7 +118,7 @@ impl PluginInventory {
     }
 
     /// Restores a plugin's state from the end of the previous process. `serving` is the binary that had replaced a
-    /// failed one, if it still exists.
+    /// failed binary, if its file still exists.
     pub(crate) fn restore(
         &mut self,
         name: &PluginName,
@@ -303,7 +303,7 @@ impl PluginInventory {
         self.registry.service(plugin, scheduler_name, &self.rules)
     }
 
-    /// The state of a plugin, if it is known.
+    /// The state of a plugin; `None` if the plugin is unknown.
     pub(crate) fn status(&self, plugin: &str) -> Option<PluginStatus<'_, ReadyBinary>> {
         self.registry.status(plugin, &self.rules)
     }
@@ -323,7 +323,7 @@ impl PluginInventory {
         self.registry.names().filter(|name| self.registry.is_refused_by_profiles(name)).cloned().collect()
     }
 
-    /// Whether a file of this name was refused, and is not tried again until it changes.
+    /// Whether a file of this name was refused. Such a file is not tried again until it changes.
     pub fn has_refused_file(&self, plugin: &str) -> bool {
         self.registry.has_refused_file(plugin)
     }

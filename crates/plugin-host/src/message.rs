@@ -97,7 +97,7 @@ pub struct Proposal {
 /// An operator's order about a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Read the file again and try it, even if it was refused.
+    /// Read the file again and try it, even if the file was refused.
     Reload,
     Enable,
     Disable,

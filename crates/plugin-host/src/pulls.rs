@@ -306,7 +306,7 @@ impl Pulls {
         let is_known = told.is_some() && told == tracked.told;
         tracked.told = told;
         if let Some(outcome) = outcome.filter(|_| !is_known) {
-            // The supervisor ends before this task only if the process ends.
+            // The supervisor ends before the task of pulls only if the process ends.
             let _ = self.supervisor.send(Message::Found(found(plugin, outcome))).await;
         }
     }

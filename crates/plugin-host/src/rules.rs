@@ -26,7 +26,7 @@ pub struct Rules {
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
     pub directory: Option<PathBuf>,
-    /// Whether the watches keep the JSON of pending pods. This is decided when they start.
+    /// Whether the watches keep the JSON of pending pods. The decision is made when the watches start.
     pub has_pod_json: bool,
     /// The features by which the release and the feature gates change the rules of built-in plugins.
     pub features: Features,
@@ -86,7 +86,7 @@ pub enum NotGranted {
     Denied(Digest),
     #[error("{0}")]
     Signature(String),
-    /// The watches drop the data that no plugin may read, and cannot get it back while they run.
+    /// The watches drop the data that no plugin may read, and cannot get this data back while they run.
     #[error(
         "wants pending pods as JSON, but no plugin had this grant when the scheduler started: restart the scheduler"
     )]
@@ -94,7 +94,7 @@ pub enum NotGranted {
 }
 
 impl Rules {
-    /// The rules of the command line, without the settings that it names.
+    /// The rules of the command line alone, without the file of settings.
     pub fn of_options(options: &PluginHostOptions) -> Self {
         Self {
             settings: PluginHostSettings::default(),

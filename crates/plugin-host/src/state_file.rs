@@ -62,7 +62,7 @@ struct QuarantineEntry {
 struct FailedEntry {
     digest: HexDigest,
     reason: String,
-    /// The previous binary, if it serves.
+    /// The previous binary; `None` if it does not serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     serving: Option<HexDigest>,
 }

@@ -124,7 +124,7 @@ pub fn start(
 }
 
 /// Sends every change of the operator's settings to the supervisor, including the first reading, because the file may
-/// have changed since it was read.
+/// have changed since the start.
 fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::Sender<Message>) -> Result<FileWatch> {
     let (inbox, name) = (supervisor.clone(), file.to_owned());
     // The supervisor ends before the watch's thread only if the process ends.
@@ -440,7 +440,7 @@ impl Supervisor {
             None
         };
         let event = Event::reconfigured(&self.surroundings.objects, scheduler_settings, profiles, extenders);
-        // The scheduling thread ends before this task only if the process ends.
+        // The scheduling thread ends before the supervisor only if the process ends.
         let _ = self.surroundings.events.send(event).await;
         if has_other_profiles {
             for plugin in self.inventory.refused_by_profiles() {
@@ -451,8 +451,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Orders that the plugin's file is read again, or that its artifact is pulled again. The consequences follow when
-    /// that is done.
+    /// Orders that the plugin's file is read again, or that its artifact is pulled again. The consequences follow
+    /// later.
     fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
         if self.inventory.is_pulled(plugin) {
             // The task of pulls ends only together with the supervisor.
@@ -487,7 +487,7 @@ impl Supervisor {
             let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
             let objects = &self.surroundings.objects;
             let event = Event::plugin_ready(objects, name, Some(swap.scheduler_names), factory, Some(grants));
-            // The scheduling thread ends before this task only if the process ends.
+            // The scheduling thread ends before the supervisor only if the process ends.
             let _ = self.surroundings.events.send(event).await;
         }
         if let Some(state) = &self.state {

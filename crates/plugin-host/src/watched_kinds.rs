@@ -24,8 +24,8 @@ pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &Ob
     })
 }
 
-/// The kinds from which a plugin needs events. Pods and nodes are left out, because they are always watched in a form
-/// of their own.
+/// The kinds from which a plugin needs events. Pods and nodes are left out, because their watches are separate and
+/// always run.
 pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
     manifest.events_to_register.iter().flatten().filter_map(|event| {
         let is_own = matches!(event.resource.as_str(), "Pod" | "Node");

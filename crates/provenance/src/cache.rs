@@ -45,7 +45,7 @@ pub(crate) struct Known {
 }
 
 impl Cache {
-    /// Creates the directory if it does not exist, and closes it to other users.
+    /// Creates a missing directory, and closes the directory to other users.
     ///
     /// # Errors
     /// The directory cannot be made, or belongs to another user.
@@ -90,7 +90,7 @@ impl Cache {
         self.write(&self.blobs().join(digest.to_string()), bytes)
     }
 
-    /// The target of the reference when it was last pulled.
+    /// The target of the reference at the last pull.
     pub(crate) fn known(&self, reference: &Reference) -> Option<Known> {
         let bytes = read(&self.reference_file(reference), 64 << 20)?;
         let known: Known = serde_json::from_slice(&bytes).ok()?;

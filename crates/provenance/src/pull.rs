@@ -122,7 +122,7 @@ impl Puller {
         Err(PullError::Registry(FailedHosts(failed)))
     }
 
-    /// The target of the reference when it was last pulled, if the cache has it.
+    /// The target of the reference at the last pull; `None` if the cache does not have it.
     #[must_use]
     pub fn cached(&self, reference: &Reference, limit: u64) -> Option<Pulled> {
         let cache = self.cache.as_ref()?;

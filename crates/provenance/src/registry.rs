@@ -46,7 +46,7 @@ const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 /// The operator's settings for a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryOptions {
-    /// The host, with the port if it is not the default port of HTTPS.
+    /// The host, with the port unless it is the default port of HTTPS.
     pub host: String,
     /// The hosts of mirrors, each with a path if the mirror keeps the registry's repositories below that path. They are
     /// asked first, in this order.
@@ -57,7 +57,7 @@ pub struct RegistryOptions {
     pub ca_file: Option<PathBuf>,
     /// The file with the credentials, in the form that `docker login` writes.
     pub pull_secret_file: Option<PathBuf>,
-    /// The host that issues tokens for these credentials, with its port if that is not 443. `None` stands for the
+    /// The host that issues tokens for these credentials, with its port if the port is not 443. `None` stands for the
     /// registry itself.
     pub token_service: Option<String>,
 }

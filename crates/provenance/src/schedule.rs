@@ -1,8 +1,8 @@
 //! The times at which a component is pulled again.
 //!
 //! A tag is requested at an interval. A digest is never requested again once it was pulled. The first attempt after a
-//! failure comes soon, and the waits then grow. They never exceed the interval if there is one. Times are jittered, so
-//! that replicas which start together do not send requests together.
+//! failure comes soon, and the waits then grow. The waits never exceed the interval if there is one. Times are
+//! jittered, so that replicas which start together do not send requests together.
 
 use std::time::Duration;
 

@@ -105,8 +105,8 @@ impl Queue {
         self.pop_unless(now, |_| false)
     }
 
-    /// Like [`Self::pop`], but passes over pods for which `is_to_wait` holds, and returns `None` if it holds for all.
-    /// Those pods keep their places. While one of them is in activeQ, no pod is taken out of backoffQ early.
+    /// Like [`Self::pop`], but passes over pods for which `is_to_wait` holds, and returns `None` if it holds for every
+    /// pod. The passed pods keep their places. While a passed pod is in activeQ, no pod is taken out of backoffQ early.
     pub fn pop_unless(&mut self, now: Time, mut is_to_wait: impl FnMut(&QueuedPod) -> bool) -> Option<QueuedPod> {
         let uid = if self.places.first_active().is_some() {
             self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone()

@@ -24,8 +24,8 @@ pub struct QueuedPod {
     pub pending: Vec<Arc<str>>,
     /// The plugin that keeps the pod out of activeQ.
     pub gated_by: Option<Arc<str>>,
-    /// Whether the pod was last moved because it had stayed too long in the pool. This is a sign that a hint missed an
-    /// event.
+    /// Whether the pod was last moved because it had stayed too long in the pool. Such a move is a sign that a hint
+    /// missed an event.
     pub was_flushed: bool,
     /// The time when the pod was last flushed; 0 if it was never flushed, or if an attempt followed.
     pub(crate) flushed_at: Time,

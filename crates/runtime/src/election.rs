@@ -1,9 +1,9 @@
 //! Decides which of several replicas schedules: the meaning of the configuration's `leaderElection` for this process.
 //!
-//! A replica competes once its own lists are complete, so that it can schedule immediately when it wins. Until then it
-//! lists and watches objects, and starts no cycle. With `delayCacheUntilActive`, it competes from the start and lists once it
-//! has won. The replica's view of the cluster may be late. A replica that has won therefore lists again before its
-//! first cycle, so that no room is assigned twice.
+//! A replica competes once its own lists are complete, so that the replica can schedule immediately when it wins. Until
+//! it wins, the replica lists and watches objects, and starts no cycle. With `delayCacheUntilActive`, a replica
+//! competes from the start and lists once it has won. The replica's view of the cluster may be late. A replica that has
+//! won therefore lists again before its first cycle, so that no room is assigned twice.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Election(Option<Elector>);
 /// The time when watching and scheduling may begin.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// Both may begin immediately, because there is no other scheduler.
+    /// Watching and scheduling may begin immediately, because no other scheduler exists.
     Now,
     /// Watching may begin immediately. The election waits for the lists, and scheduling waits for the election.
     Elected { leadership: Leadership, listed: Option<oneshot::Sender<()>> },

@@ -396,8 +396,8 @@ impl PluginsSay {
     /// Asks the plugins about the pod. `None` if the pod no longer exists.
     fn about(view: &mut ClusterView, mut profile: Profile, uid: &PodUid, node: Option<&str>) -> Option<Self> {
         let followed = view.pod(uid)?;
-        // A pod with a node is examined as if it had none, because its node would otherwise count as a request for that
-        // node.
+        // A pod with a node is examined without its node, because the node in the spec would count as a request for
+        // this node.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
         let out_of_service = match followed.place() {
             PodPlace::Queued(waiting) => subject::out_of_service(view.as_of(), &mut profile, waiting),

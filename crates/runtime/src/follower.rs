@@ -143,7 +143,7 @@ impl FollowerThread {
         }
     }
 
-    /// Waits for a reader, and keeps the copy up to date while it waits. `None` means that no more readers will come.
+    /// Waits for a reader, and keeps the copy up to date while it waits. Returns `None` once no more readers can come.
     fn next_reader(&mut self) -> Option<Read> {
         loop {
             let Copy::Kept { view, awaited, read_at } = &mut self.copy else { return self.reads.recv().ok() };

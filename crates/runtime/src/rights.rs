@@ -171,7 +171,7 @@ impl Rights {
             match effect {
                 Permission::Bind => self.want_all(&BIND, plugin),
                 Permission::Evict => self.want_all(&EVICT, plugin),
-                // The scheduler handles these itself, or with rights that it has anyway.
+                // The scheduler carries out the other effects itself, or with rights that it has anyway.
                 Permission::WaitingPods
                 | Permission::Activate
                 | Permission::Nominate

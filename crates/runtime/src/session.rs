@@ -69,8 +69,8 @@ use crate::{
 /// The time for bindings in progress when the process is asked to stop.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// The time for unwritten events after that, as long as some are written. It is less than a pod's usual grace period of
-/// 30 seconds.
+/// The further time for unwritten events, as long as some are written. The time is less than a pod's usual grace period
+/// of 30 seconds.
 const FLUSH: Duration = Duration::from_secs(15);
 const FLUSH_STEP: Duration = Duration::from_secs(2);
 

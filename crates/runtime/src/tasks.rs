@@ -8,7 +8,7 @@ use std::{any::Any, collections::HashMap};
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Running tasks, by name. They are aborted when this is dropped.
+/// Running tasks, by name. They are aborted when this value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     running: JoinSet<()>,

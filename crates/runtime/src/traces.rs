@@ -79,7 +79,7 @@ impl Traces {
         self.0.as_ref().map_or_else(TraceSampling::default, |tracing| tracing.sampling)
     }
 
-    /// The trace of an attempt, if it is traced.
+    /// The trace of an attempt; `None` if the attempt is not traced.
     pub(crate) fn trace_of(&self, cycle: CycleId) -> Option<TraceId> {
         let tracing = self.of(cycle)?;
         Some(tracing.ids.trace(cycle))

@@ -148,8 +148,9 @@ impl WatchPlan {
         self.pod_json
     }
 
-    /// Watches once it may begin. It ends when it is aborted, the receiver of events is dropped, or a watch panics. The
-    /// needs of the first plugins are a part of the plan; other `requests` arrive later.
+    /// Watches the cluster as soon as watching may begin. The future ends when it is aborted, the receiver of events is
+    /// dropped, or a watch panics. The needs of the first plugins are a part of the plan; other `requests` arrive
+    /// later.
     pub(crate) async fn run(
         mut self,
         client: Client,
@@ -317,8 +318,8 @@ impl Watching {
         None
     }
 
-    /// Logs that the server does not serve a kind, and later that it does. The plugins that need the kind see none of its
-    /// objects until then.
+    /// Logs that the server does not serve a kind, and later that the server serves it. Until then, the plugins that
+    /// need the kind see no objects of the kind.
     fn note_missing(&mut self, kind: &KindRef, missing: Option<String>) {
         let was_missing = self.missing.keys().any(|missing| is_same_kind(missing, kind));
         let Some(reason) = missing else {

@@ -43,7 +43,7 @@ use crate::{configuration::scheduler_settings, follower::FollowRequest, options:
 /// The maximum time for an answer.
 const WALL_TIME: Duration = Duration::from_secs(60);
 
-/// The time after that until the thread notices that the time is over. The caller is refused then in any case.
+/// The further time in which the thread must notice that the time is over. After it, the caller is refused in any case.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Limits of a question: its bytes, and the time until it has arrived.

@@ -196,7 +196,7 @@ impl StatusError {
         self.0.code
     }
 
-    /// The seconds after which the client may try again, if it may.
+    /// The seconds after which the client may try again; `None` if a retry is pointless.
     pub(crate) fn seconds_to_retry(&self) -> Option<u64> {
         self.0.retry_after
     }

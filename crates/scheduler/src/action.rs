@@ -95,7 +95,7 @@ pub enum Request {
 /// A change of a pod's `status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusChange {
-    /// The attempt that the change is part of, if it is part of one.
+    /// The attempt that the change is part of; `None` for a change outside of attempts.
     pub cycle: Option<CycleId>,
     /// The conditions as the scheduler knows them.
     pub old_conditions: Vec<api::Condition>,
@@ -150,7 +150,7 @@ pub enum Supervision {
         plugin: String,
         /// The binary that was to take over.
         version: PluginVersion,
-        /// Whether it serves now.
+        /// Whether the binary serves now.
         result: Result<(), SwapError>,
     },
     /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides what to do.
@@ -309,7 +309,7 @@ pub struct TracedAttempt {
 /// The evictions that an attempt asked for, so that its pod may fit later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedPreemption {
-    /// `metadata.name` of the node to which the pod is nominated, if it is.
+    /// `metadata.name` of the node to which the pod is nominated; `None` without a nomination.
     pub node: Option<String>,
     /// The victims, as `namespace/name`.
     pub victims: Vec<String>,

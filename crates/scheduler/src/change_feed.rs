@@ -26,7 +26,7 @@ const SYMBOLS: usize = 1 << 14;
 /// The maximum number of owners with held pods in one batch.
 const MAX_HELD: usize = 1024;
 
-/// The number of waiting keys at which the copy starts again, because it does not keep up or is gone.
+/// The number of waiting keys at which the copy starts again, because the copy is too slow or no longer exists.
 const MAX_CHANGED: usize = 1 << 16;
 
 /// An object of another kind than pods and nodes, as the API server wrote it.
@@ -65,9 +65,9 @@ pub struct ChangeBatch {
 pub struct FollowedPod {
     /// The newest object of the pod. The cache counts this object if the pod is on a node.
     pub pod: Arc<Pod>,
-    /// The limits of the pod, if it has any.
+    /// The limits of the pod; `None` if the pod has no limits.
     pub limits: Option<Arc<Requests>>,
-    /// The node that it is nominated to, or [`Sym::NONE`].
+    /// The node that the pod is nominated to, or [`Sym::NONE`].
     pub nominated_node: Sym,
     /// The place of the pod.
     pub place: PodPlace,

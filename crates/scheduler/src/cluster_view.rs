@@ -197,13 +197,13 @@ impl<'a> PodView<'a> {
         self.view.text(self.followed.pod.namespace)
     }
 
-    /// The node in the pod's object; empty while it has none.
+    /// The node in the pod's object; empty for a pod without a node.
     #[must_use]
     pub fn node(&self) -> &'a str {
         self.view.text(self.followed.pod.node_name)
     }
 
-    /// The node to which the pod is nominated; empty if it is not.
+    /// The node to which the pod is nominated; empty without a nomination.
     #[must_use]
     pub fn nominated_node(&self) -> &'a str {
         self.view.text(self.followed.nominated_node)

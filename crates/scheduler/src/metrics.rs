@@ -175,7 +175,7 @@ pub enum Observation {
     ResultsStored {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// The time that this took.
+        /// The duration.
         duration: Duration,
     },
     /// An event about an object was handled.

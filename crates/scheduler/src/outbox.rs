@@ -122,14 +122,14 @@ impl Outbox {
         }
     }
 
-    /// Gives the event that is being handled this label, unless it has one already.
+    /// Gives the event that is being handled this label, unless the event has a label already.
     pub(crate) fn handling(&mut self, label: &Arc<str>) {
         if self.labels.is_empty() {
             self.also_handling(label);
         }
     }
 
-    /// Adds this label to the event that is being handled, even if it has others.
+    /// Adds this label to the labels of the event that is being handled.
     pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
         if !self.labels.contains(label) {
             self.labels.push(Arc::clone(label));

@@ -69,7 +69,7 @@ impl PendingPods {
         self.pods.get_mut(uid)
     }
 
-    /// Returns the pod as it was before.
+    /// Returns the previous state of the pod.
     pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
         let before = self.pods.get_mut(&pod.pod.uid);
         // The API server has not written the requested condition yet if the object's condition did not change.
@@ -103,7 +103,7 @@ impl PendingPods {
         pods
     }
 
-    /// The `resourceVersion` of the pod; empty when it is not pending.
+    /// The `resourceVersion` of the pod; empty if the pod is not pending.
     pub(crate) fn resource_version(&self, uid: &str) -> Arc<str> {
         self.pods.get(uid).map_or_else(|| Arc::from(""), |pending| Arc::clone(&pending.resource_version))
     }

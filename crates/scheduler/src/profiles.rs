@@ -58,7 +58,8 @@ impl Profiles {
         readers
     }
 
-    /// Notes that all objects of the kind are known. Returns the plugins that read it, if they could not see it before.
+    /// Notes that all objects of the kind are known. Returns the plugins that read the kind and could not see it
+    /// before.
     pub(crate) fn kind_listed(&mut self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {
         let mut kinds = UnlistedKinds::clone(&self.unlisted);
         if !kinds.remove(kind) {
@@ -73,7 +74,7 @@ impl Profiles {
         Arc::clone(&self.unlisted)
     }
 
-    /// Whether an instance of a binary was lost, so that it answers no question any more.
+    /// Whether an instance of a binary was lost, so that the plugin answers no more questions.
     pub(crate) fn has_lost_instance(&mut self) -> bool {
         let mut plugins = self.list.iter_mut().flat_map(Profile::plugins_mut);
         plugins.any(|plugin| {

@@ -383,8 +383,7 @@ impl Scheduler {
     }
 
     /// The changes since the last call, for a [`ClusterView`](crate::ClusterView): at most about a thousand pods and
-    /// nodes. Changes are noted from the first call on. That costs little, and nothing once it is
-    /// [ended](Self::end_following).
+    /// nodes. The scheduler notes changes from the first call until [`Self::end_following`]. Noting costs little.
     pub fn changes(&mut self, now: Time) -> ChangeBatch {
         self.changes_for(CopyKind::Shown, now)
     }

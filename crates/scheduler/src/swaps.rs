@@ -81,7 +81,7 @@ impl Swaps {
         is_replaced
     }
 
-    /// Notes that these instances no longer serve any profile.
+    /// Notes that the replaced instances no longer serve any profile.
     pub(crate) fn retire(&mut self, plugins: impl IntoIterator<Item = Box<dyn Plugin>>) {
         self.retired.extend(plugins);
     }

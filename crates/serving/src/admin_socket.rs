@@ -32,7 +32,7 @@ pub enum SocketError {
     Unusable { path: PathBuf, source: io::Error },
 }
 
-/// A socket for its owner and root. Its file is removed when this is dropped.
+/// A socket for its owner and root. The socket's file is removed when this value is dropped.
 #[derive(Debug)]
 pub struct OwnersSocket {
     listener: UnixListener,

@@ -50,7 +50,7 @@ const MAX_REQUESTS: usize = 512;
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The time within which a client must send the whole header of its next request, even if it has sent requests before.
-/// It is longer than the usual time between two requests of a scraper.
+/// The time is longer than the usual interval of a scraper.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The maximum size of a request's header, with room for large tokens.

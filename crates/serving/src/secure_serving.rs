@@ -75,7 +75,7 @@ pub struct SecureServing {
     pub open_paths: Vec<String>,
     /// The flags that were given, which `/flagz` shows.
     pub flags: Vec<(String, String)>,
-    /// The verbosity that `/debug/flags/v` changes; `None` if that path is not served.
+    /// The verbosity that `/debug/flags/v` changes; `None` if the path is not served.
     pub verbosity: Option<Verbosity>,
 }
 

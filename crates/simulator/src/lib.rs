@@ -42,8 +42,8 @@ pub struct SimulatorOptions {
     pub compiler: Option<CompilerProcess>,
 }
 
-/// A configuration with its loaded plugins. Any number of schedulers can be made from it. It stays on the thread that
-/// opened it.
+/// A configuration with its loaded plugins. Any number of schedulers can be made from it. The value stays on the thread
+/// that opened it.
 #[derive(Debug)]
 pub struct Simulator {
     plugins: Plugins,
@@ -103,7 +103,7 @@ impl Simulator {
         self.is_default.then(|| profile.scheduler_name.clone())
     }
 
-    /// Assigns every pod of the cluster to the only profile, if that profile serves every pod.
+    /// Assigns every pod of the cluster to the only profile, if this profile serves every pod.
     pub fn adopt(&self, cluster: &mut Cluster) {
         if let Some(scheduler_name) = self.serves_all() {
             cluster.serve_by(&scheduler_name);
@@ -133,7 +133,7 @@ impl Simulator {
         Ok(Conditions {
             settings: self.scheduler_settings,
             profiles,
-            // Components use the time of the wall clock, which also measures the time that they are given.
+            // Components use the time of the wall clock, which also measures their time limits.
             tell_time: Box::new(|_| engine.set_now(clock::now().0)),
             whole_pods,
             arrival,

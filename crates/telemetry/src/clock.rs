@@ -59,7 +59,7 @@ impl berth_framework::Clock for Stopwatch {
 
 /// The clocks of a machine.
 trait Clocks {
-    /// The wall clock, which jumps when it is set.
+    /// The wall clock, which jumps when somebody sets it.
     fn wall(&self) -> SystemTime;
     /// The monotonic clock, which never jumps.
     fn monotonic(&self) -> Instant;

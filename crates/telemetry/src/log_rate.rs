@@ -3,9 +3,9 @@
 //! Lines are similar if they come from one place in the code and name the same plugin. A place may write [`BURST`]
 //! lines at once, and then [`PER_SECOND`]. Further lines are counted, and every [`SUMMARY_EVERY`] one line reports
 //! them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Lines of kube-scheduler up to
-//! verbosity 5 have that limit, too. kube-scheduler does not limit them, but clients that create pods cause them. Some
-//! lines have no limit here ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of plugins, which
-//! `logLinesPerSecond` limits.
+//! verbosity 5 have the higher limit, too. kube-scheduler does not limit these lines, but clients that create pods
+//! cause them. Some lines have no limit ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of
+//! plugins, which `logLinesPerSecond` limits.
 
 use std::{
     cell::RefCell,
@@ -32,7 +32,7 @@ use tracing_subscriber::layer::{Context, Filter};
 /// The number of lines at once from one place about one plugin.
 const BURST: f64 = 100.0;
 
-/// The number of lines per second after that.
+/// The number of lines per second after a burst.
 const PER_SECOND: f64 = 10.0;
 
 /// The factor by which the limits of lines below INFO are higher.
@@ -94,8 +94,8 @@ thread_local! {
 #[must_use]
 pub struct LinesOf(());
 
-/// Makes the lines of this thread count as those of `origin` until the result is dropped. One place in the code passes
-/// on the lines of many places.
+/// Makes the lines of this thread count as those of `origin` until the returned value is dropped. A place that passes
+/// on the lines of many places calls this.
 pub fn lines_of(origin: CodePlace) -> LinesOf {
     ORIGIN.set(Some(origin));
     LinesOf(())

@@ -96,7 +96,7 @@ pub enum Notice {
         held: String,
         reason: String,
     },
-    /// A binary serves in a profile. `is_restart` says that it also served there before its fault.
+    /// A binary serves in a profile. `is_restart` says that the binary also served in the profile before its fault.
     Swapped {
         profile: String,
         version: String,
@@ -116,7 +116,7 @@ pub enum Notice {
         standing: String,
         is_told: bool,
     },
-    /// An operator's order, and the reason if it was refused.
+    /// An operator's order, and the reason if the order was refused.
     Ordered {
         order: &'static str,
         by: By,

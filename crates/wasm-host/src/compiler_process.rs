@@ -29,8 +29,8 @@ const CLOCK_FACTOR: u32 = 10;
 /// The maximum number of bytes of the compiler's messages that are kept.
 const MESSAGE_BYTES: u64 = 4096;
 
-/// The maximum number of bytes of a compiled component: about twice what a plugin with an interpreter of Python or
-/// JavaScript takes. The scheduler has the component in memory twice while it loads it, and once afterwards.
+/// The maximum number of bytes of a compiled component: about twice the size of a plugin with an interpreter of Python
+/// or JavaScript. The scheduler has the component in memory twice while it loads it, and once afterwards.
 const MAX_ARTEFACT_BYTES: u64 = 128 << 20;
 
 /// The divisor of memory: a compiler may use 1 / 2 of the memory of the container, or of the machine.
@@ -240,8 +240,8 @@ enum Answer {
 }
 
 impl Answer {
-    /// Reads an answer. The memory for the artefact is allocated once, because a list that grows while it is read would
-    /// take up to three times as much.
+    /// Reads an answer. The memory for the artefact is allocated once, because a list that grows would take up to three
+    /// times as much memory.
     fn read(mut from: impl Read) -> io::Result<Self> {
         let mut length = [0; size_of::<u64>()];
         match from.read_exact(&mut length) {

@@ -47,7 +47,7 @@ pub struct FaultReport {
     /// The processor time of the call, and of the start of its instance; the next instance needs the time of the start
     /// again.
     pub took: Duration,
-    /// The pod that the call was about, if it was about one.
+    /// The pod of the call; `None` if the call was not about a pod.
     pub pod: Option<PodUid>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Instance {
     start: Start,
 }
 
-/// The time that an instance takes until it is first asked something.
+/// The time from the start of an instance to its first question.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     UnderWay(Duration),

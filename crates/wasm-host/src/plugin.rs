@@ -161,8 +161,8 @@ impl ComponentPlugin {
         format!("{}; the plugin is being restarted", self.last_fault)
     }
 
-    /// Calls the instance about the pod of a cycle. The instance is informed of the pod first if it does not know it. `None` if the
-    /// plugin does not affect the pod.
+    /// Calls the instance about the pod of a cycle. An instance that does not know the pod is informed of it first.
+    /// `None` if the plugin does not affect the pod.
     fn ask_in_cycle<R>(
         &mut self,
         call: &Call<'_>,
@@ -281,7 +281,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// Informs the instance of the pod of the cycle, unless it knows it.
+    /// Informs the instance of the pod of the cycle, unless the instance knows the pod.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.turn_to(call);
         if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call) }
@@ -332,7 +332,7 @@ impl ComponentPlugin {
         delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
         self.classes.pods_came(delta.pods_placed.iter().map(|placed| &*placed.pod));
-        // The plugin releases what it reserved for a pod when it is informed that the pod leaves.
+        // The plugin releases its reservations for a pod when it is informed that the pod leaves.
         let is_reserver = self.component.points.contains(Point::Reserve);
         let would_hide_pods = is_reserver && self.pending.holds_pods_that_leave(&delta);
         if !is_about_pods_only || would_hide_pods || !self.pending.has_room_for(&delta) {

@@ -440,7 +440,7 @@ impl Asking<'_, '_> {
                 .ok_or_else(|| BatchError::NoSuchNode { variant: variant.to_owned(), node: node.clone() })?;
             displaced.extend(pods.iter().filter(|pod| !pod.belongs_to_its_node()).map(ClusterPod::made_again));
         }
-        // The pods of a running scheduler name another scheduler than its only profile if that profile serves every pod.
+        // A profile that serves every pod also serves pods that name another scheduler.
         if let Some(scheduler_name) = self.scheduler_name.filter(|_| self.placing.is_following()) {
             displaced.iter_mut().for_each(|pod| *pod = pod.served_by(scheduler_name));
         }

@@ -54,7 +54,7 @@ pub struct MovedPod {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
-    /// The node that the pod gets; absent if it stays pending.
+    /// The node that the pod gets; absent if the pod stays pending.
     pub node: Option<String>,
     /// The answers of the plugins about the pod's own node, and about its node with the other configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]

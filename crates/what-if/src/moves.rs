@@ -70,7 +70,7 @@ pub struct Move {
     pub name: String,
     /// The node that the pod leaves.
     pub from: String,
-    /// The node that its replacement gets; absent if it stays pending.
+    /// The node that the pod's replacement gets; absent if the replacement stays pending.
     pub to: Option<String>,
     /// The reason why the replacement stays pending.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -101,7 +101,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Gives the time to components. This is done before they get any data.
+    /// Gives the time to components, before they get any data.
     pub fn tell_time(&self) {
         (self.tell_time)(self.now);
     }
@@ -145,7 +145,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Drops the scheduler's measurements, which it keeps until they are taken.
+    /// Drops the scheduler's measurements, which would otherwise accumulate.
     pub fn drop_observations(&mut self) {
         self.scheduler.drain_observations();
     }

@@ -101,7 +101,7 @@ impl Redaction {
         }
     }
 
-    /// Keeps the keys of Kubernetes' own labels, because they have a meaning for schedulers.
+    /// Keeps the keys of Kubernetes' own labels, because these keys have a meaning for schedulers.
     fn label_key(&self, key: &str) -> String {
         let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
         let is_known = prefix == "kubernetes.io" || prefix.ends_with(".kubernetes.io") || prefix.ends_with("k8s.io");

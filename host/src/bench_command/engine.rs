@@ -20,8 +20,8 @@ pub(super) fn run(bench: &Bench) -> Result<()> {
     let overrides = Overrides { program: Program::Berth, scheduler_name, ..configuration::alone() };
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &inventory)?;
     let profile = || inventory.profiles(&settings)?.into_iter().next().context("the configuration has no profile");
-    // The components' clock is the wall clock, which also measures the time that they may take. The scheduler's clock
-    // is the workload's.
+    // The components' clock is the wall clock, which also measures their time limits. The scheduler's clock is the
+    // workload's.
     let mut runner =
         EngineRunner::new(bench.execution_name(), Box::new(profile)).telling_time(|_| engine.set_now(clock::now().0));
     command::run(&bench.measure, &mut runner, None)

@@ -271,7 +271,7 @@ async fn dev_refuses_a_plugins_directory_inside_the_project() {
     }
 }
 
-/// The scheduler accepts the kind, because it may come with a CRD.
+/// The scheduler accepts the kind, because a CRD may define it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_is_nearly_one_of_kubernetes_is_warned_of() {
     for (kind, warns) in [("Configmap", true), ("ConfigMap", false), ("Secret", false)] {

@@ -40,7 +40,7 @@ struct Chromium {
 }
 
 impl Chromium {
-    /// Starts Chromium. Returns `None` if it is not on the path.
+    /// Starts Chromium. Returns `None` if Chromium is not on the path.
     async fn start(profile: &Path) -> Option<Self> {
         let there = Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if there.is_err() {

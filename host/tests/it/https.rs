@@ -200,7 +200,7 @@ async fn a_front_proxy_says_who_asks() {
     assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
     // A proxy must name a user, because the proxies' authority does not vouch for clients.
     assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
-    // A client is not a proxy, even if it has the name of one: the headers that it sends about other users are ignored.
+    // A client with the name of a proxy is no proxy: its headers about other users are ignored.
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let proxies = cluster.dir.path().join("proxies");
     fs::create_dir(&proxies).expect("a folder");

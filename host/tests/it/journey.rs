@@ -106,7 +106,7 @@ impl Shell {
         self.environment.contains_key("CARGO_NET_OFFLINE")
     }
 
-    /// Runs a block and stays in the folder that it ends in. Every line must succeed.
+    /// Runs a block, and stays in the block's last folder. Every line must succeed.
     pub(crate) fn run(&mut self, script: &str) -> String {
         let place = self.home.path().join("pwd");
         let whole = format!("{script}\npwd > '{}'", place.display());

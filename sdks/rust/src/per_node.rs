@@ -2,8 +2,8 @@
 //!
 //! A [`NodePlugin`] sees one node at a time and never a bitmap. [`PerNode`] turns it into a plugin of the contract: it
 //! asks the plugin about every candidate, answers `node_to_status` by asking again, and `dry-run` by showing the node
-//! as it would be. This needs one call for each node. A rule for thousands of nodes that matters for the throughput is
-//! better written with the traits of [`crate::framework`], over columns.
+//! as it would be. The simple style needs one call for each node. A rule for thousands of nodes that matters for the
+//! throughput is better written with the traits of [`crate::framework`], over columns.
 
 pub(crate) mod declared;
 mod view;

@@ -84,7 +84,7 @@ impl Replicas {
         Ok(Scheduler { process, endpoints: Endpoints::new(address), number: self.n_started })
     }
 
-    /// Kills a replica. Nothing happens if it is already down, or if no replica leads.
+    /// Kills a replica, unless the replica is already down or no replica leads.
     pub(crate) fn kill(&mut self, whom: Victim, pause: Duration) {
         let index = match whom {
             Victim::Leader => self.leader(),

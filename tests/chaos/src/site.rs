@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, sync::watch};
 /// The number of concurrent requests when nodes are created.
 const CREATES: usize = 16;
 
-/// The API server, and the schedulers' way to it. Both end when this value is dropped.
+/// The API server, and the schedulers' way to it. The server and the relays end when this value is dropped.
 pub(crate) struct Site {
     /// The harness's own client.
     pub(crate) client: Client,

@@ -29,7 +29,7 @@ impl Objects {
         self.ask(Method::POST, collection, Some(("application/json", object))).await
     }
 
-    /// Reads an object; `None` if it does not exist.
+    /// Reads an object; `None` if the object does not exist.
     pub async fn get(&self, path: &str) -> Result<Option<Value>> {
         match self.ask(Method::GET, path, None).await {
             Ok(object) => Ok(Some(object)),

@@ -45,7 +45,7 @@ pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
     objects
 }
 
-/// A change of the devices of a node, if it has any.
+/// A change of the devices of a node; `None` if the node has no devices.
 pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
     let number = u8::try_from(random.below(u64::from(n_nodes))).unwrap_or_default();
     let pool = nodes::name(number);

@@ -130,8 +130,8 @@ impl Plan {
         }
     }
 
-    /// All waiting pods except the last one, because it is not forced which of several is tried first after an event.
-    /// Pods with failing attempts are included.
+    /// All waiting pods except the last pod, because a scheduler may try any of several waiting pods first after an
+    /// event. Pods with failing attempts are included.
     pub(crate) fn superfluous(pods: &[Value]) -> Vec<Step> {
         let mut waiting: Vec<&Value> = pods.iter().filter(|pod| is_unschedulable(pod)).collect();
         waiting.sort_by_key(|pod| name(pod));

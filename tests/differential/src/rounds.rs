@@ -52,7 +52,7 @@ struct Sides {
     berth: Side,
 }
 
-/// The number of checks after which a difference must be gone if it was only one of time.
+/// The number of checks after which a difference in time must be gone.
 const LOOKS: u32 = 40;
 
 impl fmt::Display for Round<'_> {

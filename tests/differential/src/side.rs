@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) path: std::path::PathBuf,
     /// The part of the command line before kube-scheduler's flags.
     pub(crate) command: Option<&'static str>,
-    /// Whether it logs each score.
+    /// Whether the scheduler logs each score.
     pub(crate) is_detailed: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Applied {
 
 impl Side {
     pub(crate) async fn start(assets: &Assets, program: Program, kind: RoundKind) -> Result<Self> {
-        // Pods contain their priorities; there are no classes. There is also no controller that removes finalizers from
+        // Pods contain their priorities, so no classes are needed. No controller runs that removes finalizers from
         // claims and volumes.
         let plugins = "ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection";
         let flags = vec![format!("--disable-admission-plugins={plugins}")];
@@ -173,9 +173,9 @@ impl Side {
         Ok(())
     }
 
-    /// Does the work of the claims' controller: reservations of deleted pods are removed. It changes one claim at a
-    /// time, because it is not forced how many of several changes a scheduler sees before its next attempt. Returns
-    /// whether there was one.
+    /// Does the work of the claims' controller: reservations of deleted pods are removed. The function changes one
+    /// claim at a time, because a scheduler may see any number of several changes before its next attempt. Returns
+    /// whether a claim was changed.
     pub(crate) async fn release_claim(&self, pods: &[Value]) -> Result<bool> {
         let claims = self.objects.list(CLAIMS).await?;
         let release = claims.iter().map(|claim| devices::release(claim, pods)).find(|patches| !patches.is_empty());

@@ -38,7 +38,7 @@ pub enum Behavior {
     ShortDryRun = 13,
     /// Answers filter with an error.
     Error = 14,
-    /// Reports in filter that it read data which its manifest does not name.
+    /// Reports in filter a read of data which its manifest does not name.
     ReadUndeclared = 15,
 }
 

@@ -33,8 +33,7 @@ impl GuestFault {
             GuestFault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
             GuestFault::ReadBelow => "(drop (i32.load (i32.mul (memory.size) (i32.const -16))))",
             GuestFault::NoMethod => "(call_indirect $methods (type $method) (i32.const 0))",
-            // The second page contains only zeros. They are valid text, and empty texts if they are read as a list of
-            // texts.
+            // The second page contains only zeros. The zeros are valid text, and also a valid list of empty texts.
             GuestFault::LongReason => {
                 "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
                 (return (call $refuse (i32.const 2112) (i32.const 1)))"

@@ -1,4 +1,4 @@
-//! Binaries that must be refused when they are loaded.
+//! Binaries that the host must refuse to load.
 
 use anyhow::Result;
 

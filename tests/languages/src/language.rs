@@ -56,7 +56,7 @@ fn is_required(folder: &str) -> bool {
 /// Runs the build script of a plugin's folder.
 ///
 /// # Errors
-/// The output of the script, if it fails.
+/// The script fails. The error contains its output.
 pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
     let mut script = Command::new(plugin.join("build.sh"));
     // The variables of the outer cargo are meant for the host.

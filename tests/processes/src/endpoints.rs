@@ -18,7 +18,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Different addresses on loopback that were free a moment ago.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
-    // All are held until the last one is known.
+    // All ports are held until the last port is known.
     let mut listeners = Vec::with_capacity(N);
     for address in &mut addresses {
         let listener = TcpListener::bind("127.0.0.1:0").context("a free port")?;

@@ -19,7 +19,7 @@ enum Stream {
     Err,
 }
 
-/// A process, which is killed when this is dropped.
+/// A process, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,

@@ -57,7 +57,7 @@ fn without_surroundings(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// A scheduler, which is killed when this is dropped.
+/// A scheduler, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Scheduler {
     pub process: Process,

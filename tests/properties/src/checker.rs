@@ -27,7 +27,7 @@ pub struct Facts<'a> {
     pub objects: &'a BTreeMap<(Kind, String, String), Value>,
 }
 
-/// The entries of a list; empty if it is absent.
+/// The entries of a list; empty if the list is absent.
 fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -75,7 +75,7 @@ impl ClusterRecipe {
     }
 }
 
-/// A field of an object; empty if it is absent.
+/// A field of an object; empty if the field is absent.
 #[must_use]
 pub fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()

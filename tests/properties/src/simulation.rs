@@ -1,7 +1,7 @@
 //! The real scheduler in a simulated cluster. Its API server and controllers carry out every request immediately.
 //!
 //! Every placement is checked when the scheduler assumes it. Volumes and devices are checked again when the pod is
-//! bound, because they are only created by then.
+//! bound, because they are created only before the binding.
 
 use std::collections::BTreeMap;
 

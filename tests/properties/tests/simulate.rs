@@ -71,8 +71,8 @@ impl Case {
         nodes.chain(objects).chain(placed).collect()
     }
 
-    /// The pods are created one by one. After an eviction, enough time passes that pods are tried again even if no
-    /// event says that they may fit.
+    /// The pods are created one by one. After an eviction, enough time passes for all pods to be tried again, even
+    /// without an event.
     fn run(&self, running: &mut Simulation) {
         self.steps().iter().for_each(|step| running.step(step));
         for recipe in &self.pending {

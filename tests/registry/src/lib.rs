@@ -21,7 +21,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// A registry that serves until it is dropped.
+/// A registry that serves until this value is dropped.
 #[derive(Debug)]
 pub struct TestRegistry {
     address: SocketAddr,

@@ -80,7 +80,7 @@ impl Tree {
         lineage
     }
 
-    /// The modules that this module names, without tests. The module itself is among them if it names itself.
+    /// The modules that this module names, without tests. A module that names itself is included.
     pub(super) fn named_by(&self, module: usize) -> HashSet<usize> {
         let paths = self.modules[module].content.paths.iter();
         let targets = paths.filter_map(|path| self.resolve(module, path, &mut HashSet::new()));
@@ -328,8 +328,8 @@ fn attribute(rest: &[TokenTree]) -> Option<(usize, Group)> {
     }
 }
 
-/// The number of tokens of an item. An item ends with its braces, or with a semicolon if it has no braces or may go on
-/// after them.
+/// The number of tokens of an item. An item ends with its braces, or with a semicolon if the item has no braces or may
+/// continue after its braces.
 fn length_of_item(rest: &[TokenTree]) -> usize {
     let ends_with_braces = !rest.iter().take(2).any(|token| {
         matches!(token, TokenTree::Ident(ident) if ["use", "const", "static", "type", "let"].contains(&ident.to_string().as_str()))

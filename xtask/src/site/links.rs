@@ -79,7 +79,7 @@ fn leads_somewhere(site: &Path, page: &Path, link: &str, pages: &BTreeMap<PathBu
     ids.contains(anchor)
 }
 
-/// The path without `.` and `..`; `None` if it leaves the site.
+/// The path without `.` and `..`; `None` if the path leaves the site.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut inside = PathBuf::new();
     for component in path.components() {

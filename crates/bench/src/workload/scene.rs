@@ -46,7 +46,7 @@ pub struct Changes {
 pub enum Change {
     /// The object is created.
     Create(Value),
-    /// The object is deleted, if it exists.
+    /// The object is deleted. A missing object is no error.
     Delete(Value),
 }
 
@@ -103,7 +103,7 @@ impl Changes {
         Self { every, make: Box::new(make) }
     }
 
-    /// The changes when this many measured pods have been bound. There are none for most numbers.
+    /// The changes after this number of measured pods has been bound. Most numbers have no changes.
     #[must_use]
     pub fn after(&self, n_bound: usize) -> Vec<Change> {
         if !n_bound.is_multiple_of(self.every) {

@@ -109,7 +109,7 @@ impl ClaimOfPod {
     }
 }
 
-/// `false` if the allocation does not say when it was made.
+/// `false` if the allocation has no time.
 fn was_made_before(allocation: &Allocation, time: Time) -> bool {
     allocation.allocation_timestamp.as_deref().and_then(Time::from_rfc3339).is_some_and(|made| made < time)
 }
@@ -224,7 +224,8 @@ impl AllocationAttempt {
         self.extended.is_some() && self.existing.is_none() && !self.claims.is_empty() && is_empty
     }
 
-    /// The reason why the pod cannot run on the node; `None` if it can. The reason is computed once for each node.
+    /// The reason why the pod cannot run on the node; `None` if the pod can run on the node. The reason is computed
+    /// once for each node.
     pub(super) fn rejection(&mut self, cache: &mut DraCache, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         if let Some(Some(result)) = self.results.get(node.index()) {
             return result.rejection.clone();

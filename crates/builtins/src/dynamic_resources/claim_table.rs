@@ -47,8 +47,8 @@ pub(super) struct ClaimTable {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct InFlight {
     pub(super) allocation: Allocation,
-    /// The writes, once they were sent. They add [`FINALIZER`] to exactly that version of the claim. A later version
-    /// that lacks finalizer and allocation has been allocated and given back, or will not be allocated.
+    /// The writes, once they were sent. The writes add [`FINALIZER`] to this exact version of the claim. A later
+    /// version that lacks finalizer and allocation has been allocated and given back, or will not be allocated.
     sent: Option<SentWrites>,
     /// Whether the success of the write is unknown, because the binding failed after the write was sent. The devices
     /// stay held, but another pod may allocate the claim, since the API server accepts only one allocation.

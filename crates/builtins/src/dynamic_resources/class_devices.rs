@@ -28,7 +28,7 @@ pub(crate) const OBJECTS: [StaticKind; 3] = [
 #[derive(Debug, Default)]
 pub(crate) struct ClassDevices {
     features: Features,
-    /// The cache, which is made when it is first needed.
+    /// The cache, which the first use makes.
     cache: Option<Box<DraCache>>,
 }
 

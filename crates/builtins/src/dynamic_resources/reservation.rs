@@ -222,7 +222,7 @@ impl ClaimReservation {
         }
     }
 
-    /// The current version of the claim, if it can still be written.
+    /// The current version of the claim; `None` if the claim can no longer be written.
     fn current<'a>(&self, table: &'a ClaimTable, reserved: &ReservedClaim) -> Result<&'a ResourceClaim, Status> {
         let changed =
             |what: &str| Status::error(format!("claim {}/{} {what} in the meantime", self.namespace, reserved.name));

@@ -105,7 +105,7 @@ fn devices_stay_held_while_their_write_is_in_doubt() {
     assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
-/// The plugin sees a claim only when it gets a question about a pod, and only in its state at that time.
+/// The plugin sees a claim only when it gets a question about a pod, and sees only the claim's state at that time.
 #[test]
 fn devices_are_free_if_their_claim_was_given_back_before_the_next_cycle() {
     let (mut cluster, first, second) = cluster_with_reservation();
@@ -315,7 +315,7 @@ fn a_claim_that_changes_under_its_pod_fails_the_binding() {
     assert_eq!(pre_bind(replaced), meanwhile("got deleted"));
 }
 
-/// KEP-5007: binding waits until devices are ready, and fails when they cannot be.
+/// KEP-5007: binding waits until devices are ready, and fails if they cannot become ready.
 #[test]
 fn binding_waits_for_devices_to_get_ready() {
     let mut cluster = DeviceCluster::with_args(r#"{"bindingTimeout":"5s"}"#);

@@ -228,7 +228,7 @@ impl TermTable {
     }
 }
 
-/// The keys under which the index has the term: one per namespace that it names, or one for all namespaces.
+/// The keys under which the index has the term: one for each namespace of the term, or one for all namespaces.
 fn index_keys(term: &PodTerm, label: Option<(Sym, Sym)>) -> impl Iterator<Item = IndexKey> {
     let has_selector = term.namespace_selector.is_some();
     let named = if has_selector { &[][..] } else { &term.namespaces };

@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// Whether devices of the class now serve one of the pod's requests that they did not serve before.
+/// Whether devices of the class now serve a request of the pod, and did not serve it before.
 fn class_may_help(pod: &Pod, symbols: &Symbols, name: &str, old: Option<&DeviceClass>, new: &DeviceClass) -> bool {
     let requests = |resource: &str| requested(pod).any(|(requested, _)| symbols.text(requested) == resource);
     let resource = new.extended_resource();

@@ -29,7 +29,7 @@ pub(super) struct VolumeTracker {
     /// The position in the journal of pods.
     position: Option<u64>,
     held: FxHashMap<ClaimKey, HeldClaim>,
-    /// Claims in `held` by the volume that they name.
+    /// Claims in `held` by their volume.
     by_volume: FxHashMap<Box<str>, Vec<ClaimKey>>,
     attachments: Attachments,
     attached: AttachedVolumes,

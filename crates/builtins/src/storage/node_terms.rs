@@ -25,7 +25,7 @@ const FEW: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeTermsId(usize);
 
-/// Terms of a node selector: a node matches if it matches one of them.
+/// Terms of a node selector: a node that matches one term matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeTerms {
     terms: Vec<Vec<Requirement>>,

@@ -56,7 +56,7 @@ pub(super) struct VolumeIndex {
     entries: FxHashMap<String, Arc<VolumeEntry>>,
     /// The available volumes by storage class.
     available: FxHashMap<String, BySize>,
-    /// Names of volumes by namespace and name of the claim that they are reserved for.
+    /// Names of reserved volumes, by namespace and name of the claim.
     reserved: FxHashMap<(String, String), BTreeSet<String>>,
 }
 

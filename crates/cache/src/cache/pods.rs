@@ -79,7 +79,7 @@ pub enum Added {
     },
     /// The pod had been added before.
     Updated {
-        /// The pod as it was.
+        /// The previous state of the pod.
         old: Arc<Pod>,
     },
 }
@@ -87,7 +87,7 @@ pub enum Added {
 /// A pod that left the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// The pod as it was.
+    /// The previous state of the pod.
     pub pod: Arc<Pod>,
     /// The node of the pod.
     pub node: Sym,
@@ -106,7 +106,7 @@ pub enum Inconsistency {
         /// The name of the pod.
         name: Arc<str>,
     },
-    /// The API server has shown the pod since it was assumed.
+    /// The API server has shown the pod since its assumption.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
     NotAssumed {
         /// The uid of the pod.

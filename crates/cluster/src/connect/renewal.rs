@@ -42,7 +42,7 @@ pub enum RenewalError {
     /// The files cannot be used at the moment.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The files name another server. All that the process knows is about the cluster that it started with.
+    /// The files name another server. All data of the process is about the cluster with which the process started.
     #[error("{origin} names another API server, {new} instead of {old}: restart to use it")]
     OtherServer {
         /// The source of the new address.

@@ -80,7 +80,7 @@ struct SeenEvent {
     note: String,
     first_seen: Time,
     last_seen: Time,
-    /// The number of times that the event happened: 1 until it becomes a series.
+    /// The number of times that the event happened: 1 for an event that is not a series.
     count: u32,
 }
 

@@ -55,8 +55,8 @@ impl Candidacy {
         Self { client, namespace, name: identity, lease: name, coordination }
     }
 
-    /// Keeps the LeaseCandidate up to date until it is dropped. `is_candidate` becomes true once the LeaseCandidate
-    /// exists.
+    /// Keeps the LeaseCandidate up to date until the future is dropped. `is_candidate` becomes true once the
+    /// LeaseCandidate exists.
     pub(super) async fn run(self, is_candidate: watch::Sender<bool>) {
         let (sink, mut changes) = mpsc::channel(CHANGES_BOUND);
         let kind = KindRef {
@@ -91,7 +91,7 @@ impl Candidacy {
         }
     }
 
-    /// Whether the coordinator asks this candidate to show that it runs.
+    /// Whether the coordinator asks the candidate to show that it runs.
     fn is_asked(&self, change: &WatchEvent) -> bool {
         match change {
             WatchEvent::ObjectApplied { namespace, name, json, .. } => {

@@ -1,8 +1,8 @@
 //! The records that one candidate for a Lease may write, depending on the Lease that it has seen.
 //!
 //! The module is pure: the caller passes in the candidate's own clock, which never goes back. The candidate never
-//! compares it with the times in the Lease, which other machines wrote. A Lease counts as held until its duration has
-//! passed since the candidate first saw it in its present form.
+//! compares its clock with the times in the Lease, which other machines wrote. A Lease counts as held until its
+//! duration has passed since the candidate first saw it in its present form.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Candidate {
         Self { identity, lease_duration_seconds, is_coordinated, observed: None }
     }
 
-    /// Takes in the Lease that was read; `None` if it does not exist. `now` is the candidate's own clock, and `time` is
+    /// Takes in the Lease that was read; `None` if no Lease exists. `now` is the candidate's own clock, and `time` is
     /// the time of day to write.
     pub(super) fn look(&mut self, found: Option<LeaseRecord>, now: Duration, time: &str) -> Verdict {
         let Some(found) = found else {
@@ -75,7 +75,7 @@ impl Candidate {
         self.observed = Some((record, now));
     }
 
-    /// The record that renews the Lease as it was last seen, if the candidate holds it.
+    /// The record that renews the last seen Lease; `None` if the candidate does not hold it.
     pub(super) fn renewal(&self, time: &str) -> Option<LeaseRecord> {
         let (record, _) = self.observed.as_ref()?;
         (record.holder_identity == self.identity && record.preferred_holder.is_none())
@@ -220,16 +220,17 @@ mod tests {
     }
 
     proptest! {
-        /// Candidates read and write at any time, or vanish for a while. A write counts if no other one wrote in
-        /// between, and its answer may be lost. Each believes that it leads for the renew deadline since it last began
-        /// a write that succeeded. No two ever believe this at the same time.
+        /// Candidates read and write at any time, or vanish for a while. A write succeeds if no other candidate wrote
+        /// in between, and its answer may be lost. A candidate believes that it leads for the renew deadline since the
+        /// start of its last successful write. Two candidates never believe this at the same time.
         #[test]
         fn there_is_never_more_than_one_leader(steps in steps(), offsets in prop::array::uniform3(0..1_000_u64)) {
             let renew_deadline = seconds(10);
             let mut lease: Option<LeaseRecord> = None;
             let mut version = 0_u64;
             let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE, false));
-            // The Lease that each has read and not yet answered, and the time until which each believes that it leads.
+            // For each candidate the Lease that it has read and not yet answered, and the time until which it believes
+            // that it leads.
             let mut read: [Option<(u64, LeaseRecord, Duration)>; 3] = [None, None, None];
             let mut leads_until = [Duration::ZERO; 3];
             let mut now = seconds(1);

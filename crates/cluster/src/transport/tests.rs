@@ -120,8 +120,8 @@ async fn open_watch(client: &Client) -> (String, Body) {
     (String::from_utf8(first.to_vec()).unwrap(), body)
 }
 
-/// A relay that passes bytes to a server and back until it falls silent. It then keeps its connections without passing
-/// bytes, and serves only new connections.
+/// A relay that passes bytes to a server and back. A silent relay keeps its old connections without passing bytes, and
+/// serves only new connections.
 struct Relay {
     address: SocketAddr,
     silent: watch::Sender<()>,

@@ -141,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// `missing` is the server's answer if it does not serve the kind.
+    /// `missing` is the answer of a server that does not serve the kind.
     pub(super) fn synced(&self, missing: Option<&str>) -> WatchEvent {
         match self {
             Self::Pods { .. } => WatchEvent::PodsSynced,

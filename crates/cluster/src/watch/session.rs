@@ -279,7 +279,7 @@ impl Session {
     }
 
     /// Reports the kind as synced, once for each list that was requested, and whenever the server begins or ceases to
-    /// serve the kind. `missing` is the server's answer if it does not serve the kind.
+    /// serve the kind. `missing` is the answer of a server that does not serve the kind.
     async fn say_synced(&mut self, missing: Option<&str>) -> Result<(), WatchError> {
         let was_missing = std::mem::replace(&mut self.is_missing, missing.is_some());
         let is_told = self.synced == Some(self.answered.lists) && self.forbidden != self.synced;

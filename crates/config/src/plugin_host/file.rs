@@ -51,8 +51,8 @@ const LISTS: [(&str, &str); 6] = [
     ("rules", "[{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}]"),
 ];
 
-/// The field that has another value although it is a list, with a list that it may have. The parser says only what it
-/// expected, so the document is read once more for the field.
+/// The list field that has a value of another type, with an example of a list. The parser's message does not name the
+/// field, so the document is read again.
 pub(super) fn advice_on_list(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     let serde_saphyr::Error::Unexpected { expected: "sequence start", .. } = error.without_snippet() else {
         return None;

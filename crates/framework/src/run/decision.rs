@@ -59,7 +59,7 @@ impl From<Status> for NoNode {
 pub enum NodeVerdict<'a> {
     /// The node passed.
     Passed {
-        /// The node's weighted sum; `None` if the cycle scored no nodes because it had no choice.
+        /// The node's weighted sum; `None` if the cycle scored no nodes, because only one node passed.
         total: Option<i64>,
     },
     /// The node did not pass.
@@ -71,7 +71,7 @@ pub enum NodeVerdict<'a> {
     },
     /// PreFilter excluded the node.
     LeftOut {
-        /// The reason; `None` if it was not asked for.
+        /// The reason; `None` if the caller did not ask for it.
         status: Option<&'a Status>,
     },
     /// The cycle did not look at the node.
@@ -191,7 +191,7 @@ impl Findings {
         &self.skipped_filters
     }
 
-    /// The nodes to which PreFilter plugins restricted the candidates, if they did.
+    /// The nodes to which PreFilter plugins restricted the candidates; `None` without a restriction.
     #[must_use]
     pub fn restriction(&self) -> Option<&Restriction> {
         self.restriction.as_ref()

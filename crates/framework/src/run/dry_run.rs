@@ -96,7 +96,7 @@ impl<'a> CasePods<'a> {
         open
     }
 
-    /// The index of the pod in `pods`. The pod is added if it is not there yet. `None` for a slot without a pod.
+    /// The index of the pod in `pods`. A pod that `pods` lacks is added. `None` for a slot without a pod.
     fn place_of(&mut self, table: &'a ClusterTable, idx: PodIdx) -> Option<u32> {
         if let Some(place) = self.places.get(idx.index()).and_then(|place| place.checked_sub(1)) {
             return Some(place);

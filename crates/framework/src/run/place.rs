@@ -21,7 +21,7 @@ pub struct NodeSearch<'a> {
     pub percentage_of_nodes_to_score: i32,
     /// Pods that are nominated to nodes.
     pub nominated: &'a NominatedPods<'a>,
-    /// The hint of the pod placed just before, if this pod has the same signature.
+    /// The hint of the previously placed pod, if both pods have the same signature.
     pub hint: Option<Hint>,
     /// The extenders that are asked besides the plugins; `None` if none is configured.
     pub extenders: Option<&'a dyn Extenders>,
@@ -30,7 +30,7 @@ pub struct NodeSearch<'a> {
 /// A hint for the next pod with the same signature, taken from the scores of a pod just placed (KEP-5598).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// The node of the pod before. As long as it has room, it may still be the best node.
+    /// The node of the previous pod. This node may still be the best node as long as it has room.
     pub last: NodeIdx,
     /// The best of the nodes that were not chosen.
     pub next: NodeIdx,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::node_set::NodeIdx;
 
-/// The number of changes that a reader may miss before everything that it kept is outdated.
+/// The number of changes that a reader may miss. All data of a reader that missed more is outdated.
 const CAPACITY: usize = 1 << 13;
 
 /// The last changes of rows, in any column.

@@ -18,7 +18,7 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether both are the same pod in the same state. The nodes that they name are not compared.
+    /// Whether both records are the same pod in the same state. The nodes in the records are not compared.
     #[must_use]
     pub fn is_same_elsewhere(&self, other: &Pod) -> bool {
         self.uid == other.uid
@@ -28,7 +28,7 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether the two [are equivalent](Self::is_equivalent). The nodes that they name are not compared.
+    /// Whether the two pods [are equivalent](Self::is_equivalent). The nodes in their records are not compared.
     #[must_use]
     #[expect(clippy::too_many_lines, reason = "two lines for each field")]
     pub fn is_equivalent_elsewhere(&self, other: &Pod) -> bool {

@@ -30,7 +30,7 @@ impl<'a> Interning<'a> {
         sym
     }
 
-    /// The value that the object must hold as long as it holds its symbols.
+    /// A value that the object keeps as long as the object uses the symbols.
     #[must_use]
     pub fn finish(self) -> Uses {
         let Symbols { of_object, returned, .. } = &mut *self.symbols;

@@ -234,7 +234,7 @@ fn write_owner(text: &mut String, owner: Option<&Owner>) {
     }
 }
 
-/// Groups by their keys.
+/// The groups by their keys.
 #[derive(Default)]
 struct Groups {
     places: HashMap<String, usize>,

@@ -146,7 +146,7 @@ fn advice(dir: &Path, mut fetch: Command) -> String {
     String::new()
 }
 
-/// Whether the compiler has libraries for the target; true if it does not say.
+/// Whether the compiler has libraries for the target; true if the compiler does not report it.
 fn has_target(dir: &Path) -> bool {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let asked = Command::new(rustc).current_dir(dir).args(["--print", "target-libdir", "--target", TARGET]).output();

@@ -45,7 +45,7 @@ struct Report {
     events_to_register: Option<Vec<String>>,
     /// The grants that the plugin gets without a setting of the operator.
     granted: String,
-    /// A whole file for `--plugin-config` with the grants that the plugin needs; `None` if it needs none.
+    /// A whole file for `--plugin-config` with the grants that the plugin needs; `None` if the plugin needs no grants.
     plugin_config: Option<String>,
 }
 

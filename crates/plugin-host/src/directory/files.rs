@@ -48,7 +48,7 @@ impl Fingerprint {
     }
 }
 
-/// The plugin files, by name without `.wasm`. Hidden files are ignored, and links are followed. An entry of this name
+/// The plugin files, by name without `.wasm`. Hidden files are ignored, and links are followed. An entry `NAME.wasm`
 /// that is not a file is listed as well, so that it is refused.
 pub(super) fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<String, Fingerprint>> {
     let mut files = BTreeMap::new();

@@ -28,7 +28,7 @@ impl LoadRates {
         debt <= COST * (BURST - 1)
     }
 
-    /// Records that the file was loaded, and the time that it took.
+    /// Records a load of the file and its duration.
     pub(super) fn loaded(&mut self, name: &str, now: Instant, took: Duration) {
         self.paid_at.retain(|_, paid| *paid > now);
         let paid = self.paid_at.entry(name.to_owned()).or_insert(now);

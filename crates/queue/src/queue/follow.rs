@@ -16,7 +16,7 @@ pub struct Waiting {
     pub record: QueuedPod,
     /// The part of the queue in which the pod waits.
     pub queue: SubQueue,
-    /// The end of its backoff; `None` outside backoffQ.
+    /// The end of the pod's backoff; `None` outside backoffQ.
     pub backoff_until: Option<Time>,
 }
 

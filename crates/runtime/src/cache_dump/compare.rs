@@ -23,7 +23,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// The lists from the API server; `None` if they are not complete within a minute.
+    /// The lists from the API server; `None` if the lists are not complete within a minute.
     pub(super) async fn from_server(client: &Client) -> Option<Self> {
         let (sink, mut events) = mpsc::channel(256);
         let watches = spawn_watches(client, Watches { pods: true, nodes: true, ..Watches::default() }, &sink);

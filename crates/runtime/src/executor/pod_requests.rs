@@ -3,8 +3,8 @@
 //! for one pod, too.
 //!
 //! A waiting request may become unnecessary. Two patches of one status are merged into one. A binding drops the patches
-//! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler does the same
-//! with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
+//! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler also merges
+//! and drops calls with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
 //!
 //! Each request in progress has its own task, so that a request that hangs does not delay other pods. The writer limits
 //! the number of open requests at the API server. Only some status patches have a task. There may be one for each pod
@@ -164,7 +164,7 @@ fn call_type(request: &Request) -> Option<ApiCall> {
     }
 }
 
-/// A change with the effect of both; `None` if they set different conditions.
+/// A change with the effect of both changes; `None` if the two set different conditions.
 fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> {
     let types = [earlier, later].map(|change| change.condition.as_ref().map(|condition| &condition.type_));
     if let [Some(earlier), Some(later)] = types

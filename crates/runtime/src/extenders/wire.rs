@@ -1,6 +1,6 @@
 //! Requests to extenders and their answers, in the format of `k8s.io/kube-scheduler/extender/v1`.
 //!
-//! The Go types have no JSON tags. Names of fields begin with a capital, and Go ignores the case when it reads them.
+//! The Go types have no JSON tags. Names of fields begin with a capital letter. Go reads field names in any case.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -121,8 +121,8 @@ fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod, node: &str) -> Result<Typed
     on_node(json.ok_or_else(unlisted)?, node)
 }
 
-/// A pod with this node in its spec, even if the API server does not know that yet. kube-scheduler sets the field when
-/// it assumes the pod.
+/// A pod with this node in its spec, even if the API server does not have the node yet. kube-scheduler sets the field
+/// when it assumes the pod.
 fn on_node<'a>(pod: &'a [u8], node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let mut fields = typed(pod)?;
     if let Some(spec) = fields.get_mut("spec") {
@@ -171,7 +171,8 @@ pub(super) fn filter_result(
     Ok(verdict)
 }
 
-/// The victims that the extender agrees to, by node. Its answer contains uids even if it got complete pods.
+/// The victims that the extender agrees to, by node. The extender's answer contains uids even if the request contained
+/// complete pods.
 pub(super) fn preemption_result(answer: &[u8]) -> Result<Vec<ExtenderVictims>, ExtenderError> {
     let answer: Value = read(answer)?;
     if !answer.is_object() && !answer.is_null() {

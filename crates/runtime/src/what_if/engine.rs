@@ -133,7 +133,7 @@ impl EngineThread {
         }
     }
 
-    /// Waits for a question, and keeps the copy up to date while it waits. `None` means that no more questions will
+    /// Waits for a question, and keeps the copy up to date while it waits. Returns `None` once no more questions can
     /// come.
     fn next(&mut self) -> Option<Inquiry> {
         loop {

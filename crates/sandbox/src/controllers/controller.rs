@@ -18,7 +18,7 @@ pub(super) trait Controller: Sync {
 pub(super) struct Observed<'a> {
     /// The name of the collection.
     pub(super) collection: &'static str,
-    /// The state of the object; the last state if it was removed.
+    /// The state of the object, or its last state before its removal.
     pub(super) object: &'a Object,
     /// The state before the change, if there was one.
     pub(super) before: Option<&'a Object>,

@@ -38,7 +38,7 @@ pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Sets `key` unless it exists and is not null.
+/// Sets `key` if it is absent or null.
 pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
         map.insert(key.to_owned(), value.into());

@@ -12,7 +12,7 @@ use crate::storage::Object;
 
 const GROUP: &str = "apiextensions.k8s.io";
 
-/// Marks a new definition as established. A definition is established as soon as it is stored.
+/// Marks a new definition as established, at the moment in which it is stored.
 pub(super) fn establish(kind: &Kind, value: &mut Value) {
     if kind.group != GROUP {
         return;

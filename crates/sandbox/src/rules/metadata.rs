@@ -69,7 +69,7 @@ pub(crate) fn check_put(kind: &Kind, namespace: &str, name: &str, value: &Value)
     Ok(())
 }
 
-/// Refuses a write if its uid differs from the object's uid.
+/// Refuses a write with another uid than the object's.
 pub(crate) fn check_precondition(
     kind: &Kind,
     name: &str,

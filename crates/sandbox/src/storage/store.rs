@@ -58,13 +58,13 @@ pub(crate) struct Change {
     pub(crate) kind: ChangeKind,
     /// The object's key.
     pub(crate) key: String,
-    /// The state before, unless it was added.
+    /// The state before the change; `None` for a new object.
     pub(crate) before: Option<Arc<Object>>,
     /// The state after the change. For a deletion, it is the last state with the deletion's version.
     pub(crate) object: Arc<Object>,
 }
 
-/// Another writer has changed the object since it was read.
+/// Another writer has changed the object since the caller read it.
 #[derive(Debug)]
 pub(crate) struct Outdated;
 

@@ -185,7 +185,7 @@ impl Replay {
             && request["method"] == "PUT"
             && version.is_some_and(|version| !self.versions.contains_key(version))
         {
-            // Another client wrote the object before this request, and the recorded client saw that.
+            // Another client wrote the object before this request, and the recorded client saw the new version.
             let path = request["path"].as_str().unwrap_or_default();
             let current = send(self.sandbox.address(), "GET", path, &[], "").await.json();
             body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"].clone();

@@ -29,8 +29,8 @@ impl Announcements {
         self.0.is_empty()
     }
 
-    /// Informs each instance about as many pods as it has time for. A pod that is not in `waiting` has ended its
-    /// attempt.
+    /// Informs each instance about as many pods as its plugin has time for. The attempt of a pod that is not in
+    /// `waiting` has ended.
     pub(super) fn go_on(&mut self, waiting: &FxHashMap<PodUid, Binding>, context: &mut Context) {
         self.0.retain(|(scheduler_name, plugin), pods| {
             while let Some(uid) = pods.last() {

@@ -22,7 +22,7 @@ pub(crate) struct Choice {
     pub(crate) cycle: CycleId,
     /// The time at which the cycle began.
     pub(crate) started: Option<Duration>,
-    /// The row of the node when it was chosen. Plugins get this row if the node is gone by then.
+    /// The node's row at the time of the choice. Plugins get this row if the node no longer exists.
     pub(crate) row: NodeIdx,
     /// The number of nodes that were looked at, and the number of those that passed.
     pub(crate) n_evaluated: usize,
@@ -37,11 +37,11 @@ pub(crate) struct Binding {
     pub(super) node: Sym,
     pub(super) assumed: Assumed,
     pub(super) stage: Stage,
-    /// The answers of PreBind plugins about their work; empty before they were asked.
+    /// The answers of PreBind plugins about their work; empty before the plugins were asked.
     pub(super) pre_flights: PreFlights,
     /// Whether Permit held the pod.
     pub(super) was_held: bool,
-    /// The time at which users are informed what the pod waits for, if it still waits.
+    /// The time at which users are informed what the pod waits for, if the pod still waits.
     pub(super) tell_at: Option<Time>,
     /// The question for plugins about the pod, which is asked as soon as they have time.
     pub(super) question: Option<Question>,
@@ -138,7 +138,7 @@ impl Binding {
         self.choice.ending(self.record.attempts, self.node)
     }
 
-    /// Reports that the attempt ends now without a failure, if it is traced.
+    /// Reports the end of a traced attempt that did not fail.
     pub(super) fn trace_end(&self, outcome: Option<&AttemptOutcome>, context: &mut Context) {
         let end = context.traced_instant(self.cycle());
         context.trace_end(self.ending(), end, self.pod(), outcome, None);

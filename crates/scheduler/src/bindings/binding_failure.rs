@@ -41,8 +41,8 @@ impl BindingFailure {
         Self { point: Some(point), cause, lost_node: None }
     }
 
-    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status is not its
-    /// answer, and the message names the node that the pod loses.
+    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status is the
+    /// scheduler's, and the message names the node that the pod loses.
     pub(super) fn of_held_pod(
         scheduler_name: Sym,
         plugin: &str,

@@ -181,7 +181,7 @@ fn check_room(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> 
     Err(status)
 }
 
-/// The refusal of these effects, if they exceed what may wait.
+/// The refusal of these effects, if more effects would wait than the limit allows.
 fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Refusal> {
     let bytes = effects.iter().map(bytes_of).sum();
     if context.has_room_for_bytes(plugin, bytes) {

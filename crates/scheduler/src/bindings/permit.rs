@@ -36,7 +36,7 @@ impl PermitWait {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PermitHolder<'a> {
     pub(crate) plugin: &'a Arc<str>,
-    /// The end of its time.
+    /// The end of the plugin's time.
     pub(crate) until: Time,
     /// The objects after whose changes the plugin is asked again.
     pub(crate) objects: Option<&'a ObjectWait>,

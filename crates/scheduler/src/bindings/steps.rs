@@ -31,7 +31,7 @@ use crate::{
 };
 
 impl Binding {
-    /// Assumes the pod on its node. `None` if this is impossible; the attempt has then failed.
+    /// Assumes the pod on its node. `None` if the node cannot take the pod; the attempt has then failed.
     pub(super) fn new(record: QueuedPod, choice: Choice, context: &mut Context) -> Option<Self> {
         let pod = Arc::clone(&record.pod);
         let node = context.table().name(choice.row);

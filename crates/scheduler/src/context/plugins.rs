@@ -113,8 +113,8 @@ impl Context {
         self.queue.register(self.profiles.registrations(self.extenders.is_some()));
     }
 
-    /// Notes that a kind may not be listed from now on, or with `None` that it is listed. Pods that a plugin rejected
-    /// are tried again if the plugin reads the kind.
+    /// Notes that a kind may not be listed from now on. `None` notes that the kind is listed. Pods that a plugin
+    /// rejected are tried again if the plugin reads the kind.
     pub(crate) fn kind_changed(&mut self, kind: ObjectKind, unlisted: Option<UnlistedKind>) {
         let (readers, label) = match unlisted {
             Some(unlisted) => (self.profiles.kind_unlisted(kind, unlisted), "KindUnlisted"),
@@ -200,8 +200,8 @@ impl Context {
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges the search to the pod's namespace if it took long, without the time that plugins are charged for. Notes
-    /// in the record whether the search took long, and whether the plugins did.
+    /// Charges a long search to the pod's namespace, without the time that plugins are charged for. Notes in the record
+    /// whether the search took long, and whether the plugins took long.
     pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
         (record.had_long_search, record.had_long_calls) = (false, false);
         let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
@@ -230,9 +230,9 @@ impl Context {
         }
     }
 
-    /// Asks plugins that had no time for PreEnqueue again about those pods, as far as they and the turn have time. Each
-    /// plugin with time is asked about at least one pod, because cycles may use up every turn. Returns whether any
-    /// plugin was asked.
+    /// Asks plugins that had no time for PreEnqueue again about the pods that they could not judge, as far as the
+    /// plugins and the turn have time. Each plugin with time is asked about at least one pod, because cycles may use up
+    /// every turn. Returns whether any plugin was asked.
     pub(crate) fn ask_gates_again(&mut self) -> bool {
         let (now, mut has_asked) = (self.now(), false);
         for (key, mut pods) in self.unasked_gates.take_without_time() {
@@ -281,7 +281,7 @@ impl Context {
         self.unasked_gates.leave_untold(uid);
     }
 
-    /// Informs the plugins of the pod's profile that the attempt is over, so that they may forget it.
+    /// Informs the plugins of the pod's profile that the attempt is over, so that the plugins may forget it.
     pub(crate) fn end_cycle(&mut self, scheduler_name: Sym, cycle: CycleId) {
         // If the configuration was replaced during the attempt, the profile and its plugins may be gone.
         if let Some(profile) = self.profiles.get_mut(scheduler_name) {

@@ -105,7 +105,7 @@ impl Context {
         self.outbox.observe_since(start, observation);
     }
 
-    /// Adds this label to the event that is being handled, even if it has others.
+    /// Adds this label to the labels of the event that is being handled.
     pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
         self.outbox.also_handling(label);
     }

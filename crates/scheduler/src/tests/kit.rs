@@ -367,7 +367,7 @@ pub(super) struct Factory {
     pub(super) manifest: Manifest,
     pub(super) script: Shared,
     pub(super) works: bool,
-    /// The number of instances that can still be built; unlimited if it is not set.
+    /// The number of instances that can still be built; unlimited if the number is not set.
     pub(super) builds_left: OnceLock<usize>,
     /// Whether instances take long.
     pub(super) is_slow: OnceLock<()>,
@@ -562,12 +562,12 @@ pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     actions.iter().flat_map(effects).collect()
 }
 
-/// The pod as the API server shows it after it was bound.
+/// The pod as the API server shows it after the binding.
 pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
     pod_maker(name, cpu).on(node).resource_version("2").build()
 }
 
-/// The pod as the API server shows it after a client deleted it, before it is gone.
+/// The pod as the API server shows it while the pod is being deleted.
 pub(super) fn terminating(name: &str, cpu: u32) -> api::Pod {
     pod_maker(name, cpu).terminating().resource_version("2").build()
 }

@@ -9,8 +9,7 @@ use std::{
     time::Instant,
 };
 
-/// The number of questions per second. A client with one token causes two questions every ten seconds for each path
-/// that it uses.
+/// The number of questions per second. A client with one token causes two questions every ten seconds for each path.
 const PER_SECOND: f64 = 5.0;
 
 /// The maximum number of questions that one client may cause at once. The number is enough for the first requests of a

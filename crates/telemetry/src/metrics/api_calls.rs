@@ -24,7 +24,7 @@ pub struct ApiCallMetrics {
     pending: IntGaugeVec,
 }
 
-/// A call that waits for its turn until this is dropped.
+/// A call that waits for its turn until this value is dropped.
 #[derive(Debug)]
 pub struct PendingCall(IntGauge);
 

@@ -137,7 +137,7 @@ impl Classes {
         self.known.get(pod).map(|class| class.reach)
     }
 
-    /// Whether the plugin has said that pods of this class make no difference to it when they are on nodes.
+    /// Whether the plugin has said that pods of this class on nodes make no difference to it.
     pub(super) fn is_no_matter_anywhere(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach == Reach::NothingAnywhere)
     }

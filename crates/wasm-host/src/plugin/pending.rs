@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use berth_model::Delta;
 
-/// The maximum number of items that may wait: a dozen pods, with the rows that they change. Together they have the time
-/// limit of one call, which otherwise each pod has for itself, and they hold up the pod that is asked about.
+/// The maximum number of items that may wait: a dozen pods, with the rows that they change. One call sends all of them
+/// within the time limit of a call, and delays the pod of the question.
 const CAPACITY: usize = 64;
 
 /// Several deltas about pods alone, joined to one.

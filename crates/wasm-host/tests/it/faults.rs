@@ -82,7 +82,7 @@ fn an_endless_loop_times_out() {
     check_fault(Behavior::Loop, FaultKind::Timeout, "took too long in filter (limit 500 ms)");
 }
 
-/// A portion has what the portions before it left, so its own limit says nothing to an operator.
+/// A portion has the time that earlier portions left, so its own limit means nothing to an operator.
 #[test]
 fn a_full_delta_that_takes_too_long_names_its_setting() {
     let guest = berth_test_guests::faults_at("Slow", At::Sync, GuestFault::Loop).unwrap();

@@ -100,7 +100,7 @@ impl DryRun for AllFits {
     }
 }
 
-/// Asks a plugin at each point that it has. Its answers must be possible.
+/// Asks a plugin at each point that it has. The plugin's answers must be valid.
 fn ask(factory: &ComponentFactory, args: &str, cluster: &Cluster) {
     let Ok(mut plugin) = factory.build(args) else { return };
     let pod = Pod::default();

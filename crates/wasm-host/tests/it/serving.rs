@@ -99,7 +99,8 @@ fn a_plugin_does_not_hear_of_pods_on_nodes_that_make_no_difference_to_it() {
     let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
     let factory = engine().load(&binary).unwrap();
     let pod = |uid: &str, priority| Pod { uid: uid.into(), priority, ..Pod::default() };
-    // `reach-of` is called for the second of two pods that are alike. The last pod is passed on, with those before it.
+    // `reach-of` is called for the second of two pods that are alike. The last pod is passed on, together with the pods
+    // before it.
     let told_of = |placed: Pod| {
         let (mut cluster, mut plugin) = (Cluster::new(1), build(&factory));
         let enters = |plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod| {

@@ -105,8 +105,8 @@ impl ClusterPod {
         self.pod.metadata.owner_references.iter().any(|owner| owner.controller)
     }
 
-    /// The pod that its controller creates when this pod no longer exists. It is the same pod with another uid and
-    /// without a node. It keeps the name, so that people recognise it.
+    /// The pod that the controller creates when this pod no longer exists: a copy with another uid and without a node.
+    /// The copy has the same name, so that people recognise the pod.
     #[must_use]
     pub fn made_again(&self) -> Self {
         let mut pod = (*self.pod).clone();
@@ -251,8 +251,8 @@ impl Cluster {
         admission
     }
 
-    /// The pods of a text with manifests, including workloads, as they would be created in this cluster. `file` is its
-    /// name in errors.
+    /// The pods of a text with manifests, including workloads, as they would be created in this cluster. `file` is the
+    /// name of the text in errors.
     ///
     /// # Errors
     /// The error says what is wrong with each of the objects.

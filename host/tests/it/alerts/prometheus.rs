@@ -31,7 +31,7 @@ pub(super) struct Scrape(BTreeMap<String, Sample>);
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     value: f64,
-    /// Whether it only grows: it is a counter, or part of a histogram.
+    /// Whether the sample only grows, because it belongs to a counter or a histogram.
     grows: bool,
 }
 

@@ -117,7 +117,7 @@ impl Targets {
     }
 }
 
-/// A guest for each point and kind of effect, with the effect that it is refused.
+/// A guest for each point and kind of effect, with the refused effect.
 fn guests(all: &[(&'static str, WantedEffect)]) -> Vec<(Guest, &'static str)> {
     let guest = |at: At, (permission, effect): &(&'static str, WantedEffect)| {
         let case = format!("{effect:?}");

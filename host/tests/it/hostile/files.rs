@@ -81,7 +81,7 @@ async fn the_compilers_process_bounds_itself_before_it_reads_the_file() {
         |file: &str| fs::read_to_string(format!("/proc/{}/{file}", compiler.id())).expect("a file of the process");
     let is_bounded = async {
         let mut every = interval(Duration::from_millis(10));
-        // The compiler sets this score as the last step before it reads.
+        // The compiler process sets this score as the last step before it reads its input.
         while its("oom_score_adj").trim() != "1000" {
             every.tick().await;
         }

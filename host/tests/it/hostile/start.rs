@@ -1,5 +1,5 @@
-//! Fifty files are in the directory when the scheduler starts, and ten of them do harm when they are loaded or started.
-//! The scheduler still starts, each bad file affects only itself, and no good file waits for a bad one.
+//! Fifty files are in the directory when the scheduler starts, and ten of them do harm while they are loaded or
+//! started. The scheduler still starts, each bad file affects only itself, and no good file waits for a bad one.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
 //! CapacityScheduling: each namespace has a guaranteed share of the cluster, may borrow unused shares of others, and
-//! gives them back when they are needed.
+//! gives them back when their owner needs them.
 //!
 //! The shares are ElasticQuota objects, one in a namespace (`elasticquota.yaml` has the custom resource's definition).
 //! Its pods use at most `spec.max`. All pods of namespaces with a quota together use at most the sum of their

@@ -247,8 +247,8 @@ mod columns {
         run(LANGUAGES[2], agree_with_nodes);
     }
 
-    /// The plugin throws an exception if they do not agree. More nodes than a bitmap has in one word are added, changed
-    /// and removed, and pods with them.
+    /// The plugin throws an exception if the answers do not agree. More nodes than a bitmap has in one word are added,
+    /// changed and removed, and pods with them.
     fn agree_with_nodes(language: Language) -> Result<()> {
         let plugin = folder("tests/languages/columns").join(language.folder);
         let mut harness = PluginHarness::new(&load("Columns", build(&plugin, "Columns")?)?, "null")?;

@@ -206,7 +206,7 @@ fn hints(scene: &mut Scene) -> Result<()> {
     let key = &ObjectKey::of(&notes);
     let hidden = ["Pod", "Node", "ConfigMap"].map(|resource| (resource, EventSubject::Hidden, false));
     let mut cases = Vec::from(hidden);
-    // Whether the object says yes before and after; `None` if it does not exist.
+    // Whether the object says yes before and after the event; `None` if the object does not exist.
     for (old, new, expected) in [
         (None, Some(true), true),
         (Some(false), Some(true), true),

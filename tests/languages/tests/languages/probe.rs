@@ -189,7 +189,7 @@ fn expected_dump(harness: &PluginHarness, node: NodeIdx, pod: &Pod) -> String {
     sorted(&dump(harness.cluster().table(), node, pod))
 }
 
-/// A dry run shows the table as it would be.
+/// A dry run shows the table after the change of the case.
 fn check_dry_run(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     let node = harness.cluster().node("full").context("no node")?;
     let name = harness.cluster().table().name(node);

@@ -62,7 +62,7 @@ impl Check<'_> {
         self.ranking(expected, findings);
     }
 
-    /// The recorder did this before it ran PostFilter, so that the data which a Filter plugin records in dry runs was
+    /// The recorder made dry runs before PostFilter, so that the data that a Filter plugin records in dry runs was
     /// known.
     fn dry_run_potential_nodes(&mut self, expected: &PostFilter) {
         let victims_are_known = |verdict: &Verdict| verdict.reasons != [NO_VICTIMS];

@@ -30,7 +30,7 @@ fn meets(value: Option<&str>, requirement: &Value) -> bool {
     }
 }
 
-/// A label selector on labels. If it is absent it selects nothing, and if it is empty it selects everything.
+/// A label selector on labels. An absent selector selects nothing, and an empty selector selects everything.
 pub(super) fn selects(selector: &Value, object: &Value) -> bool {
     if selector.is_null() {
         return false;

@@ -1,4 +1,4 @@
-//! One way to serve a request: the request itself if it is `exactly`, one of its sub-requests if it is `firstAvailable`.
+//! One way to serve a request: an `exactly` request itself, or one sub-request of a `firstAvailable` request.
 
 use std::sync::Arc;
 

@@ -23,12 +23,12 @@ struct ConstraintState<'p> {
 /// The attributes that are compared with those of a further device.
 #[derive(Debug)]
 enum SeenAttributes<'p> {
-    /// All must be equal. The first attribute is kept, with the number of devices.
+    /// All values must be equal. The first value is kept, with the number of devices.
     Equal { first: Option<&'p Attribute>, n_devices: usize },
-    /// All must differ.
+    /// All values must differ.
     Distinct(Vec<&'p Attribute>),
-    /// All must differ, as in Kubernetes 1.36. That release keeps the last device of each request, and forgets the
-    /// request when the request gives one of its devices back.
+    /// All values must differ, as in Kubernetes 1.36. That release keeps the last device of each request, and forgets
+    /// the request when the request gives one of its devices back.
     DistinctByRequest { last: BTreeMap<usize, &'p Attribute>, n_devices: usize },
 }
 

@@ -436,7 +436,8 @@ fn a_claim_holds_32_devices_at_most() {
     assert_eq!(inventory.first(devices).choices, [1]);
 }
 
-/// KEP-5007: pools with devices that need binding come last, and the result has the conditions that they wait for.
+/// KEP-5007: pools with devices that need binding come last, and the result has the binding conditions of their
+/// devices.
 #[test]
 fn devices_that_need_binding_come_last() {
     let binding = json!({"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]});

@@ -274,7 +274,7 @@ fn compiling_ends_with_the_time_of_the_search() {
     assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
 }
 
-/// kube-apiserver counts the characters of a pattern. These patterns are short, and large once they are compiled.
+/// kube-apiserver counts the characters of a pattern. The patterns are short, but large in compiled form.
 #[test]
 fn patterns_are_compiled_once_and_their_size_counts() {
     let patterns: Vec<String> = (0..245).map(|n| format!("device.driver.matches('x{n}.{{900}}')")).collect();

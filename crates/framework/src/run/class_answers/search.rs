@@ -88,8 +88,8 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Renews the verdicts on rows that had one before they changed, if these rows are few. One comparison then shows
-    /// that no verdict is missing.
+    /// Renews the verdicts on changed rows that had a verdict, if these rows are few. One comparison then shows that no
+    /// verdict is missing.
     fn check_few(&mut self, profile: &mut Profile, call: &Call<'_>, n_changed: usize) -> Result<(), Status> {
         if n_changed == 0 || n_changed > MAX_CHECKED_AHEAD {
             return Ok(());

@@ -18,7 +18,7 @@ pub(super) fn class_name(object: &Value) -> &str {
     if old.is_empty() { text(object, "/spec/storageClassName") } else { old }
 }
 
-/// The class of a claim, if it has one that exists.
+/// The class of a claim; `None` if the claim names no class, or the class does not exist.
 pub(super) fn class_of(state: &ClusterState, claim: &Value) -> Option<Arc<Object>> {
     state.collection(STORAGE_CLASSES).get(class_name(claim))
 }

@@ -41,7 +41,7 @@ pub(super) fn count(workload: &mut Value, pods: &[Arc<Object>]) {
     }
 }
 
-/// Writes a number, which is left out if it is zero.
+/// Writes a number. Zero is left out.
 pub(super) fn set_count(status: &mut Map<String, Value>, field: &str, number: usize) {
     if number == 0 {
         status.remove(field);
