@@ -1,4 +1,4 @@
-//! The process that compiles the files of a plugins directory: this program, started with a command of its own.
+//! The process that compiles the files of a plugins directory: this program, started with a hidden command.
 
 use std::{
     ffi::OsString,

@@ -173,7 +173,7 @@ fn to_scheduler(parts: &Parts, body: Bytes) -> Request {
     *passed.method_mut() = parts.method.clone();
     *passed.uri_mut() = parts.uri.path_and_query().cloned().map_or_else(|| Uri::from_static(PAGE), Uri::from);
     passed.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
-    // The scheduler takes a form only from the page itself, which the browser says in the last of these.
+    // The scheduler takes a form only from the page itself, which the browser confirms in the last of these headers.
     for name in [header::ACCEPT, header::CONTENT_TYPE, HeaderName::from_static("sec-fetch-site")] {
         if let Some(value) = parts.headers.get(&name) {
             passed.headers_mut().insert(name, value.clone());

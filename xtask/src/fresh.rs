@@ -2,7 +2,7 @@
 //! machine with nothing but rustup and a C compiler.
 //!
 //! HEAD is cloned into a temporary folder. The folder also holds an empty home, cargo home, target folder and caches.
-//! The toolchain is the installed one. The environment has only the variables of the toolchain, of proxies and of
+//! The toolchain is the installed toolchain. The environment has only the variables of the toolchain, of proxies and of
 //! certificates.
 
 use std::{

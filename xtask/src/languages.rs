@@ -56,7 +56,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
             ensure!(status.success(), "{} failed", script.display());
         }
     }
-    // The selection of packages is the usual one, since another would compile wasmtime again.
+    // The selection of packages is the usual selection, since another selection would compile wasmtime again.
     let mut arguments = vec!["test", "--locked", "--test", "languages", "--test", "it", "--", "--exact"];
     arguments.extend(tests.iter().map(String::as_str));
     cargo_with(&arguments, &[("BERTH_LANGUAGES", &chosen.join(","))])

@@ -146,7 +146,7 @@ fn demo(arguments: &[String]) -> Result<()> {
     cargo(&command)
 }
 
-/// Whether `berth` was never built here, so that everything must be compiled.
+/// Whether `berth` was never built in this folder, so that everything must be compiled.
 fn is_first_build() -> bool {
     !target_dir().join("debug/berth").exists()
 }

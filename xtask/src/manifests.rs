@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{cargo, setup, target_dir};
 
-/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store it here.
+/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store the object.
 const SERVICE_MONITOR: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"servicemonitors.monitoring.coreos.com"},"spec":{"group":"monitoring.coreos.com","scope":"Namespaced",
 "names":{"plural":"servicemonitors","singular":"servicemonitor","kind":"ServiceMonitor","listKind":"ServiceMonitorList"},

@@ -86,7 +86,7 @@ fn host_triple() -> Result<String> {
     Ok(triple.context("rustc -vV names no host")?.to_owned())
 }
 
-/// The checksums by name and version. Crates of the workspace have none.
+/// The checksums by name and version. Crates of the workspace have no checksums.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let field = |package: &str, name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \""));

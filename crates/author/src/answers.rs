@@ -66,17 +66,17 @@ pub struct PluginAnswers {
     /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.
     #[serde(skip)]
     pub(crate) gone_on: BTreeSet<String>,
-    /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect this.
+    /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect these names.
     #[serde(skip)]
     pub(crate) unknown_nodes: Vec<String>,
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
     pub refused: Vec<RefusedAtPoint>,
-    /// The parts of the answers that the scheduler refuses or ignores whatever is granted, a line each. A file of cases
-    /// cannot expect them.
+    /// The parts of the answers that the scheduler refuses or ignores with any grants, one line for each. A file of
+    /// cases cannot expect them.
     #[serde(skip)]
     pub(crate) ignored: Vec<String>,
-    /// Why a point has no answer. A file of cases cannot expect this.
+    /// The reason why a point has no answer. A file of cases cannot expect a missing answer.
     #[serde(skip)]
     pub(crate) unanswered: BTreeMap<Point, Unanswered>,
 }
@@ -370,7 +370,7 @@ impl PluginAnswers {
         lines
     }
 
-    /// The differences between the two answers, a line each.
+    /// The differences between the two answers, one line for each.
     pub(crate) fn changes(&self, expected: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());

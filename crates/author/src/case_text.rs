@@ -23,7 +23,7 @@ struct Block {
 
 impl CaseFile {
     /// The file's text with the answers of `updated`. All other text does not change, comments included. Returns `None`
-    /// if the answers cannot be written: the text lacks a key for an answer, or a key is not in a block of its own.
+    /// if the answers cannot be written: the text lacks a key for an answer, or a key is not in a separate block.
     #[must_use]
     pub fn text_with(&self, updated: &Self, text: &str) -> Option<String> {
         with_answers(text, self, updated)

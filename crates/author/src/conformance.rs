@@ -1,7 +1,7 @@
 //! Checks whether a plugin fulfils the contract of every plugin: `berth plugin verify`.
 //!
-//! The caller of a component checks the length, range and subset of each answer, so such mistakes appear here as failed
-//! calls. The properties here concern several calls.
+//! The caller of a component checks the length, range and subset of each answer, so mistakes in one answer appear as
+//! failed calls. The properties of this module concern several calls.
 
 use berth_framework::{PluginFactory, Point, Status, run::MAX_SCORE};
 use berth_model::{NodeSet, Pod, api};

@@ -106,7 +106,7 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
 }
 
 /// # Errors
-/// The plugin no longer has an instance. `answer` is the status of the last call, if it has one.
+/// The plugin no longer has an instance. `answer` is the status of the last call; `None` if the call has no status.
 fn lives(plugin: &mut dyn Plugin, answer: Option<Status>) -> Result<(), Status> {
     plugin.out_of_service().map_or(Ok(()), |status| Err(answer.unwrap_or(status)))
 }

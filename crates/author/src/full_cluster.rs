@@ -16,11 +16,11 @@ use crate::{
 pub(crate) const N_QUESTIONS: u64 = 50;
 /// Pods on each node.
 pub(crate) const PODS_PER_NODE: u64 = 10;
-/// The number of different pods on nodes. Further pods are copies of these with other names, because a new pod takes
-/// much longer to make than to place.
+/// The number of different pods on nodes. Further pods are copies of these pods with other names, because a new pod
+/// takes much longer to make than to place.
 const N_DIFFERENT: u64 = 1000;
 
-/// A situation with further nodes, ten pods on each. The plugin has not seen it yet.
+/// A situation with further nodes, and ten pods on each node. The plugin has not seen it yet.
 pub(crate) struct FullCluster<'s> {
     pub(crate) harness: PluginHarness,
     situation: &'s Situation,
@@ -161,7 +161,7 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, observer: &mut impl Observer)
     if let Some(point) = plugin.pre_filter() {
         match observer.call("PreFilter", || point.pre_filter(call)) {
             Ok(_) => {}
-            // Filter has nothing to do for this pod, but Score may have.
+            // Filter has nothing to do for this pod, but Score may have something to do.
             Err(status) if status == Status::skip() => {
                 filters = false;
                 observer.left_out(&AFTER_PRE_FILTER[..1], "PreFilter has nothing to do for the pod (Skip)");

@@ -12,7 +12,7 @@ use crate::{
     waiting_pods::{WaitingPod, WaitingPods},
 };
 
-/// One instance of a plugin, with a cluster of its own.
+/// One instance of a plugin, with a separate cluster.
 #[derive(Debug)]
 pub struct PluginHarness {
     plugin: Box<dyn Plugin>,
@@ -125,7 +125,7 @@ impl PluginHarness {
         &self.cluster
     }
 
-    /// The cluster, for changes that the methods here do not make.
+    /// The cluster, for changes for which this type has no methods.
     pub fn cluster_mut(&mut self) -> &mut TestCluster {
         &mut self.cluster
     }
@@ -228,7 +228,7 @@ impl PluginHarness {
         self.cluster.sync(&mut *self.plugin)
     }
 
-    /// Runs `work` with the plugin in a scheduling cycle of its own. The replica is not updated: call [`Self::sync`]
+    /// Runs `work` with the plugin in a separate scheduling cycle. The replica is not updated: call [`Self::sync`]
     /// before.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.cluster.in_cycle(&mut *self.plugin, pod, work)

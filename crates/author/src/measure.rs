@@ -68,7 +68,7 @@ pub struct Sizes {
 }
 
 /// Measures the deltas of the same cluster as in [`measure`]. `weigh` returns the bytes of a delta in the form in which
-/// the plugin gets it. A plugin without a replica gets none.
+/// the plugin gets it. A plugin without a replica gets no deltas.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.

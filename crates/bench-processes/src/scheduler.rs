@@ -1,4 +1,4 @@
-//! The scheduler as a process of its own.
+//! The scheduler as a separate process.
 
 use std::{
     collections::BTreeMap,

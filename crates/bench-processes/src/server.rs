@@ -58,7 +58,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // If this fails, some files stay in the temporary directory.
+        // After a failure, some files stay in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -94,7 +94,7 @@ type Placements = BTreeMap<String, BTreeMap<String, String>>;
 /// Measures, and writes the figures to standard output.
 ///
 /// # Errors
-/// An option is invalid, a workload cannot be run, or pods went elsewhere than before.
+/// An option is invalid, a workload cannot be run, or pods went to other nodes than before.
 pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() -> u64>) -> Result<()> {
     if measure.workloads.iter().any(|name| name == "list") {
         return list();

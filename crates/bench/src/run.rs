@@ -61,7 +61,7 @@ pub struct Run {
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
     pub peak_memory: Option<u64>,
-    /// Figures that only the engine has.
+    /// Figures that only the engine measures.
     pub engine: Option<EngineFigures>,
     /// The node of each measured pod, by name.
     pub placements: BTreeMap<String, String>,
@@ -110,7 +110,7 @@ pub struct StormFigures {
     pub longest_millis: f64,
 }
 
-/// The first measured pod that went elsewhere, with both nodes.
+/// The first measured pod that went to another node, with both nodes.
 #[must_use]
 pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Option<String> {
     let missing = other.keys().find(|pod| !one.contains_key(*pod));

@@ -79,8 +79,8 @@ impl FromStr for Scale {
 }
 
 impl Workload {
-    /// The workloads with this text in their names, in upper or lower case. A workload with exactly this name is the
-    /// only one.
+    /// The workloads with this text in their names, in upper or lower case. A workload with exactly this name is
+    /// returned alone.
     #[must_use]
     pub fn named(text: &str) -> Vec<&'static Self> {
         let text = text.to_lowercase();

@@ -47,7 +47,7 @@ impl From<ArgsError> for String {
     }
 }
 
-/// Args of a plugin that takes none.
+/// The args of a plugin that takes no args.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NoArgs {}

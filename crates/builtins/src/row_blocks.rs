@@ -143,7 +143,7 @@ fn has_room(request: i64, allocatable: &Block<i64>, used: &Block<i64>) -> Option
 }
 
 /// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block, of which
-/// some are members, if it can; `of_row` scores one node.
+/// some are members; `None` if it cannot. `of_row` scores one node.
 pub(crate) fn score_in_blocks(
     nodes: &NodeSet,
     scores: &mut Vec<i64>,
@@ -262,7 +262,7 @@ mod tests {
             prop_assert_eq!(round_down(whole.next_down().max(0.0)), whole.next_down().max(0.0).floor());
         }
 
-        /// The strategies of NodeResourcesFit rely on this.
+        /// The strategies of NodeResourcesFit rely on this property.
         #[test]
         fn a_hundredfold_is_divided_as_integers_are(part in amounts(), whole in amounts(), near in -2..3_i64, share in 0..101_i64) {
             let check = |part: i64, whole: i64| {

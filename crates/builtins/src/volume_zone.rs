@@ -80,8 +80,8 @@ impl BuiltIn for VolumeZone {
 plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for VolumeZone {
-    /// Decodes changed objects here, because decoding the claims and volumes of a large cluster takes longer than a
-    /// call about one pod may.
+    /// Decodes changed objects in this hook, because decoding the claims and volumes of a large cluster takes longer
+    /// than a call about one pod may.
     fn follow(&mut self, table: &ClusterTable) {
         let objects = table.objects();
         self.claims.refresh(objects);

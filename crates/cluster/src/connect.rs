@@ -177,7 +177,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    // A credential plugin may run here for seconds, so this must not block a thread that others need.
+    // A credential plugin may run for seconds, so the call must not block a thread that other tasks need.
     let made = spawn_blocking(move || transport(&config, http2)).await;
     let made = made.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
     let transport = made.map_err(|source| {
@@ -222,7 +222,7 @@ fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, Co
     path.filter(|path| path.exists()).map(Origin::Home).ok_or(ConnectError::NoCluster)
 }
 
-/// Reads and merges the files. If there are several, it skips those that don't exist, as kubectl does.
+/// Reads and merges the files. Missing files among several files are skipped, as in kubectl.
 fn read(origin: &Origin) -> Result<Kubeconfig, ConnectError> {
     let paths = origin.files();
     let mut merged: Option<Kubeconfig> = None;

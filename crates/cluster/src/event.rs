@@ -93,7 +93,7 @@ enum Command {
 
 impl EventRecorder {
     /// Starts a recorder. Events have the reporting instance `<schedulerName>-<hostname>`, and go out no faster than
-    /// `rate`. kube-scheduler's client for events also has a rate of its own.
+    /// `rate`. kube-scheduler's client for events also has a separate rate.
     ///
     /// This must be called inside a tokio runtime.
     pub fn spawn(client: Client, hostname: impl Into<String>, rate: RequestRate) -> Self {

@@ -223,7 +223,7 @@ enum Attempt {
     },
     /// The coordinator has to give the Lease to a candidate first.
     Unassigned,
-    /// The coordinator prefers another candidate to this one.
+    /// The coordinator prefers another candidate.
     EndOfTerm {
         preferred: String,
     },
@@ -455,7 +455,7 @@ impl Election {
         exchange(&self.client, self.request_limit(), method, path, body).await
     }
 
-    /// The maximum time of a request: half the deadline, so that a request that hangs leaves time for another one.
+    /// The maximum time of a request: half the deadline, so that a request that hangs leaves time for another request.
     fn request_limit(&self) -> Duration {
         (self.settings.renew_deadline / 2).max(Duration::from_secs(1))
     }

@@ -26,11 +26,12 @@ impl RequestRate {
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
-/// The priority of a request among waiting ones.
+/// The priority of a request among the waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Urgent,
-    /// The request waits while urgent requests wait. Even then, one request in [`Throttle::PATIENCE`] is a patient one.
+    /// The request waits while urgent requests wait. Even then, one request in [`Throttle::PATIENCE`] is a patient
+    /// request.
     Patient,
 }
 
@@ -50,7 +51,7 @@ struct State {
     pace: Pace,
     urgent: FairQueue<oneshot::Sender<()>>,
     patient: FairQueue<oneshot::Sender<()>>,
-    /// The number of urgent requests since the last patient one.
+    /// The number of urgent requests since the last patient request.
     n_urgent: u32,
     /// Whether a task releases due requests.
     is_driven: bool,

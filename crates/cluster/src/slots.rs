@@ -59,7 +59,7 @@ impl Slots {
             // The state must be unlocked, because dropping a slot below locks it.
             let next = self.state().next();
             let Some((waiting, profile)) = next else { return };
-            // A slot for a request that was dropped is given back here.
+            // The slot of a dropped request is given back at this place.
             let _ = waiting.send(Slot { slots: self.clone(), profile });
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Call {
     /// The query in its encoded form.
     pub(crate) query: String,
     pub(crate) content_type: Option<String>,
-    /// The body; null if there is none.
+    /// The body; null without a body.
     pub(crate) body: Value,
     reply: oneshot::Sender<Reply>,
 }

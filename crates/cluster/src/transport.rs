@@ -100,8 +100,8 @@ type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 /// The service that turns a request into its answer. A [`Client`] passes requests to a background task of its own, so a
-/// client around another client would add such a task to each request. Services are therefore stacked here, and one
-/// client is made from them.
+/// client around another client would add such a task to each request. This module therefore stacks services, and makes
+/// one client from them.
 #[derive(Clone)]
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,
@@ -225,7 +225,7 @@ fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
 
 /// The whole transport, over sockets that `connector` opens.
 fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport, TransportError> {
-    // The credential plugin of a kubeconfig may run here.
+    // This call may run the credential plugin of a kubeconfig.
     let auth_layer = config.auth_layer()?;
     let mut tls = tls(config)?;
     tls.alpn_protocols = http2.application_protocols();

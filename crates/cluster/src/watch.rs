@@ -55,7 +55,7 @@ pub enum WatchEvent {
     NodesSynced,
     ObjectApplied {
         kind: Arc<KindRef>,
-        /// The namespace; empty for objects without one.
+        /// The namespace; empty for objects without a namespace.
         namespace: String,
         name: String,
         /// The whole object without `metadata.managedFields`.

@@ -212,7 +212,7 @@ impl Writer {
     }
 
     /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes
-    /// it. Budgets are not checked here, because the scheduler has already done so.
+    /// it. The writer does not check budgets, because the scheduler has already checked them.
     ///
     /// The pod is read first: its present conditions determine the patch, and a pod that is being deleted is left
     /// alone. It is read again after a conflict. The pod counts as gone only if it is then being deleted, or if another

@@ -94,7 +94,7 @@ pub struct Emulated {
 
 impl Emulation {
     /// Reads the values of the three flags. Each flag may be given several times. A value that no release accepts is an
-    /// error here.
+    /// error.
     ///
     /// # Errors
     /// A value makes no sense.

@@ -1,7 +1,7 @@
 //! Mistakes in a configuration, in words that help an operator to correct them.
 //!
 //! The reader does not stop at the first mistake. [`Problems`] collects the mistakes, and [`ConfigError`] shows one per
-//! line, with the file and the field. The wording of field errors follows Kubernetes' own.
+//! line, with the file and the field. Field errors have Kubernetes' words.
 
 use std::{cell::RefCell, fmt};
 

@@ -84,7 +84,7 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
         check_point(point, key, own, context);
         let implements = |name: &str| context.catalogue.points(name).is_some_and(|points| points.contains(point));
         sets.by_point.insert(point, plugins_at(own, &selection.multi_point, implements));
-        // A plugin that may be loaded later sorts the queue if no other plugin does.
+        // A plugin that may be loaded later sorts the queue if no other plugin sorts it.
         let is_without = point == Point::QueueSort && sets.at(point).is_empty();
         let may_implement = |name: &str| {
             point != Point::QueueSort || implements(name) || is_without && context.catalogue.awaits_only(name)

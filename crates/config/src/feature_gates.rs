@@ -123,7 +123,7 @@ pub enum GateError {
         "unrecognized feature gate: {name}: kube-scheduler {release} has none of this name; correct it, or leave it out"
     )]
     Unknown { name: String, release: &'static str },
-    /// kube-scheduler cannot switch the gate either.
+    /// The gate is locked in kube-scheduler, too.
     #[error("cannot set feature gate {name} to {}, feature is locked to {default}", !default)]
     Locked { name: String, default: bool },
     /// kube-scheduler can switch the gate.

@@ -56,7 +56,7 @@ const MISSING_PLUGINS: [(&str, &[Point]); 3] = [
     ("PodGroupPodsCount", &[]),
 ];
 
-/// Points at which kube-scheduler asks a plugin, while this scheduler acts on its own: it holds back a pod while its
+/// Points at which kube-scheduler asks a plugin, while this scheduler asks no plugin: it holds back a pod while its
 /// preemption is in progress, and does not ask DefaultPreemption.
 const DONE_BY_THE_SCHEDULER: [(&str, Point); 1] = [("DefaultPreemption", Point::PreEnqueue)];
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fields::Fields;
 
-/// The settings by which one of several schedulers becomes the active one.
+/// The settings by which one of several schedulers becomes active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
     /// Whether schedulers elect a leader. Without an election, the scheduler works without a Lease.
@@ -28,7 +28,7 @@ pub struct LeaderElection {
 const RESOURCE_LOCK: &str = "leases";
 
 /// Reads and checks `leaderElection`. If election is off, only types are checked, as in kube-scheduler. `resource_name`
-/// is the default for a document without one.
+/// is the default for a document without a name.
 pub(crate) fn read_leader_election(fields: Fields<'_>, resource_name: &'static str) -> LeaderElection {
     let leader_elect = fields.flag("leaderElect").unwrap_or(true);
     // Zero and the empty string count as unset, as in Kubernetes' own defaulting.

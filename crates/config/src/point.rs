@@ -24,7 +24,7 @@ pub trait PluginCatalogue {
 
     /// Whether a plugin that does not exist may be loaded later and may implement any point. A configuration may name
     /// such a plugin wherever a plugin can be named; with `multiPoint` the plugin sorts the queue if no existing plugin
-    /// does.
+    /// sorts it.
     fn awaits(&self, plugin: &str) -> bool {
         let _ = plugin;
         false

@@ -121,8 +121,8 @@ pub(crate) async fn look(
     }
 }
 
-/// Warns of kinds that the plugins of profiles need and the server does not serve. Kubernetes' own kinds are not asked
-/// for, because the release decides which of them there are.
+/// Warns of kinds that the plugins of profiles need and the server does not serve. Kubernetes' own kinds are not
+/// checked, because they follow from the release.
 async fn kinds(client: &Client, Setup { settings, plugins }: &Setup, findings: &mut Findings) {
     let (kinds, inventory) = (Kinds::new(client.clone()), &plugins.inventory);
     let names: BTreeSet<_> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();

@@ -247,7 +247,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
             is_complete &= is_there(name, &profile.scheduler_name, plugins, findings);
         }
     }
-    // `refused_arguments` builds an instance of each plugin. The plugin checks its arguments then.
+    // `refused_arguments` builds an instance of each plugin. The new instance checks its arguments.
     for refused in plugins.inventory.refused_arguments(settings) {
         findings.problem(Area::Configuration, refused, "correct the plugin's pluginConfig");
         is_complete = false;

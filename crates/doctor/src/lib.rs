@@ -43,7 +43,7 @@ pub struct Cluster {
     /// The kubeconfig of the command line or of the configuration. `None` is the default kubeconfig, or the service
     /// account of this pod.
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; `None` is its current one.
+    /// The context of the kubeconfig; `None` stands for the current context.
     pub context: Option<String>,
     /// Whether nothing is installed yet, so that the Lease needs no holder.
     pub is_before_installation: bool,

@@ -23,7 +23,8 @@ const N_EXAMPLES: usize = 3;
 /// The number of nodes that are shown with all their scores.
 const N_BEST: usize = 10;
 
-/// The number of cycles that an analysis uses: the cycle of its call, and those after it. A plugin knows one pod in each.
+/// The number of cycles that an analysis uses: the cycle of its call, and the cycles after it. A plugin knows one pod
+/// in each cycle.
 pub const CYCLES: u64 = 16;
 
 /// The plugin that refuses nodes because of amounts.
@@ -139,7 +140,7 @@ pub struct ReasonCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Combination {
-    /// The names of the plugins. Each of them refuses all of these nodes, and no other plugin does.
+    /// The names of the plugins. Each of them refuses all of these nodes, and no other plugin refuses any of them.
     pub plugins: Vec<String>,
     /// The number of nodes.
     pub nodes: usize,
@@ -157,7 +158,7 @@ pub struct Preemption {
     pub victims: usize,
     /// Namespace and name of some of these pods.
     pub examples: Vec<String>,
-    /// The number of further pods that would be named here if the caller were allowed to see them.
+    /// The number of further pods that would be named if the caller were allowed to see them.
     #[serde(default)]
     pub unnamed: usize,
     /// The message in the plugins' words; empty if there is a node.
@@ -197,8 +198,8 @@ pub struct NodeReport {
 }
 
 /// Asks the plugins about the pod of `call` on all nodes. The plugins must have been synced with the table of the call.
-/// They must not be instances that schedule, because the cycle of the call begins and ends here, as do the next ones, of
-/// which there are fewer than [`CYCLES`].
+/// They must not be instances that schedule, because the analysis begins and ends the cycle of the call and the cycles
+/// after it, together at most [`CYCLES`].
 pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Analysis {
     let mut analysis = Analysis { nodes: question.order.len(), ..Analysis::default() };
     let asked = ask(profile, call, question, &mut analysis);

@@ -40,7 +40,7 @@ pub struct DecisionRecord {
     /// The cycle of the attempt, which is only known to the scheduler that made it.
     #[serde(skip)]
     pub cycle: CycleId,
-    /// The id of the attempt's trace, if the host traces it. The host sets this.
+    /// The id of the attempt's trace, if the host traces the attempt. The host sets the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<str>>,
 }
@@ -51,7 +51,7 @@ pub struct DecisionRecord {
 pub struct NotBound {
     /// The extension point, such as `Permit`; `None` if the attempt ended for another reason.
     pub point: Option<String>,
-    /// The plugin that rejected the pod or failed there; `None` if no plugin did.
+    /// The plugin that rejected the pod or failed there; `None` if no plugin rejected the pod or failed.
     pub plugin: Option<String>,
     /// The message of that plugin, or of the scheduler.
     pub message: String,

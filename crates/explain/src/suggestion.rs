@@ -70,7 +70,7 @@ pub(crate) fn suggestions(
 ) -> Result<Vec<Suggestion>, Status> {
     let changes = changes(call, obstacles);
     let mut helpful = Vec::new();
-    // Each changed pod has a cycle of its own: a component keeps the pod with which a cycle began.
+    // Each changed pod has a separate cycle: a component keeps the pod with which a cycle began.
     let mut cycles = (1..).map(|number| Call { cycle: CycleId(call.cycle.0.saturating_add(number)), ..*call });
     for (change, call) in changes.iter().zip(&mut cycles) {
         helpful.extend(confirmed(profile, &call, question, std::slice::from_ref(change))?);

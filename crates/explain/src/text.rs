@@ -255,7 +255,7 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
     Ok(())
 }
 
-/// The names. Dots follow if there are more than these.
+/// The names. Dots follow if more names exist.
 fn some_of(names: &[String], n_all: usize) -> String {
     names.join(", ") + if names.len() < n_all { ", ..." } else { "" }
 }

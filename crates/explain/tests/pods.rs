@@ -66,7 +66,7 @@ fn sized(name: &str, cpu: &str) -> NodeMaker {
     node(name).allocatable("cpu", cpu).allocatable("memory", "8Gi").allocatable("pods", "10")
 }
 
-/// Two nodes that are small, one that is tainted, and one that is both.
+/// Two small nodes, a tainted node, and a small tainted node.
 fn mixed() -> TestCluster {
     let mut cluster = TestCluster::default();
     cluster.set_node(&sized("small-1", "1").build());
@@ -103,7 +103,7 @@ fn the_nearest_node_comes_first_and_says_what_it_lacks() {
     assert_eq!(explanation.reason, Cause::Fragmented, "{text}");
 }
 
-/// PreFilter of NodeAffinity names the nodes of the pod's `matchFields`. Here these are all nodes.
+/// PreFilter of NodeAffinity names the nodes of the pod's `matchFields`. In this test, the pod names all nodes.
 #[test]
 fn a_plugin_that_leaves_no_node_out_is_not_reported() {
     let field = |node: &str| {
@@ -122,7 +122,7 @@ fn a_plugin_that_leaves_no_node_out_is_not_reported() {
     assert!(!text.contains(" 0 refused by") && !text.contains("didn't satisfy plugin(s)"), "{text}");
 }
 
-/// A change is suggested only if the pod then fits. If none helps alone, all together may.
+/// A change is suggested only if the pod then fits. If no single change helps, all changes together may.
 #[test]
 fn changes_that_help_are_suggested() {
     let suggested = |pod: &api::Pod| -> Vec<(String, usize)> {

@@ -14,7 +14,7 @@ pub struct Rule {
     /// The name under which the rule is listed and removed. If it is empty, the name is `fault-1`, `fault-2` and so on.
     #[serde(default)]
     pub name: String,
-    /// The requests that the rule is about. If this is missing, the rule is about all requests.
+    /// The requests that the rule is about. Without this field, the rule is about all requests.
     #[serde(default, rename = "match")]
     pub matches: Match,
     /// The fault of these requests.

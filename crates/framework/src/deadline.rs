@@ -52,7 +52,7 @@ impl<'a> Deadline<'a> {
         })
     }
 
-    /// Checks the deadline at one of every 64 positions. Plugins that go through a pod's terms call this with the
+    /// Checks the deadline at one of every 64 positions. Plugins that go through a pod's terms call the method with the
     /// position of each term. A pod with few terms is never cut off.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub struct EquivalenceCache<T> {
     entries: Vec<Entry<T>>,
     /// The position of the newest used entry. Pods of one class often come one after the other.
     last: usize,
-    /// One half of the hash of each class that had a pod. The other half determines the place.
+    /// One half of the hash of each class that had a pod. The other half determines the position.
     seen: Vec<u32>,
     /// The number of lookups that found an entry. It serves as the clock for the age of entries.
     n_hits: u64,
@@ -78,7 +78,7 @@ impl<T> EquivalenceCache<T> {
         self.seen.get_mut(place).is_some_and(|seen| std::mem::replace(seen, mark) == mark)
     }
 
-    /// Adds an entry for this pod's class, which must have none. Returns the entry that was replaced.
+    /// Adds an entry for this pod's class, which must have no entry yet. Returns the entry that was replaced.
     pub fn insert(&mut self, pod: &Pod, value: T) -> Option<T> {
         let oldest = if self.entries.len() < CAPACITY { None } else { self.oldest(|_| true) };
         let evicted = oldest.map(|at| {
@@ -141,7 +141,7 @@ impl<T> EquivalenceCache<T> {
         drop(self.drain());
     }
 
-    /// The number of lookups that found an entry so far.
+    /// The number of lookups so far that found an entry.
     #[must_use]
     pub fn n_hits(&self) -> u64 {
         self.n_hits

@@ -53,7 +53,7 @@ pub struct ExtenderVictims {
     pub n_violations: i64,
 }
 
-/// An extender gave no answer, or an unusable one.
+/// An extender gave no answer, or an unusable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ExtenderError(String);

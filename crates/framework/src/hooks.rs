@@ -17,9 +17,9 @@ pub trait EndCycle {
 
 /// A hook of plugins that keep something about the cluster that they compute from the table.
 pub trait Follow {
-    /// Called inside a component after its replica changed. The plugin can catch up here, in portions and within the
-    /// time of a sync, instead of all at once in the next cycle. Native plugins are not called; they catch up in the
-    /// cycle.
+    /// Called inside a component after its replica changed. The plugin can use the call to catch up in portions, within
+    /// the time of a sync, instead of all at once in the next cycle. Native plugins are not called; they catch up in
+    /// the cycle.
     fn follow(&mut self, table: &ClusterTable);
 }
 
@@ -43,9 +43,9 @@ pub enum Reach {
     #[default]
     Cluster,
     /// Answers depend on the node's own row, and on the pod apart from its identity
-    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) says what belongs to that). The plugin may then be
-    /// asked about any nodes in any order, and at Score also about nodes that did not pass. If the plugin normalises,
-    /// the score of a node depends on its raw score and on the lowest and the highest raw score.
+    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) lists the fields of the identity). The plugin may then
+    /// be asked about any nodes in any order, and at Score also about nodes that did not pass. If the plugin
+    /// normalises, the score of a node depends on its raw score and on the lowest and the highest raw score.
     Row {
         /// A number for everything else that answers depend on. Answers of another version are forgotten.
         version: u64,
@@ -56,7 +56,7 @@ pub enum Reach {
     /// [`Self::Nothing`], and in addition such pods on nodes make no difference to any of the plugin's answers as long
     /// as the plugin lives. So a component need not be sent them.
     NothingAnywhere,
-    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to one. A pod may
+    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to a node. A pod may
     /// matter if the plugin has given none of these three answers about the pod's class. The plugin is then asked
     /// again.
     NothingYet,
@@ -145,8 +145,8 @@ pub trait Hosted {
     /// next asked something.
     fn tell_kept_changes(&mut self) {}
 
-    /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without it.
-    /// Returns whether they may.
+    /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without the
+    /// plugin. Returns whether pods may do without it.
     fn pass_over(&mut self) -> bool {
         false
     }

@@ -18,7 +18,7 @@ use crate::{
     status::Status,
 };
 
-/// A plugin of one profile, configured. [`Self::at`] and [`Self::hook`] give access to what it does.
+/// A plugin of one profile, configured. [`Self::at`] and [`Self::hook`] give access to its points and hooks.
 ///
 /// A type that implements [`Configure`](crate::Configure) gets this trait from [`plugin!`](crate::plugin). A type that
 /// implements it by hand uses [`points!`](crate::points) and [`hooks!`](crate::hooks) for the last three methods.
@@ -40,7 +40,7 @@ pub trait Plugin: Send + 'static {
 }
 
 /// Makes three things from a table of traits: the enum of their names, the enum of references to them, and an accessor
-/// for each.
+/// for each trait.
 macro_rules! declare {
     (
         $(#[$kind_doc:meta])*

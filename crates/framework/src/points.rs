@@ -248,7 +248,7 @@ pub trait Permit {
 /// A plugin's announcement about its PreBind, before PreBind is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreFlight {
-    /// Whether PreBind may run in parallel with the PreBind of neighbouring plugins that also allow this.
+    /// Whether PreBind may run in parallel with the PreBind of neighbouring plugins that also allow it.
     pub allow_parallel: bool,
 }
 

@@ -1,7 +1,7 @@
 //! A profile: the plugins that run for one `schedulerName`, with their points, order and weights.
 //!
-//! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is identified by its
-//! position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
+//! The lists are final; `berth_config` merges them from a configuration file. A plugin is identified by its position in
+//! the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
 use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 
@@ -124,7 +124,7 @@ impl Profile {
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Adds a plugin and enables it, as the last one, at every point that it implements.
+    /// Adds a plugin and enables it, as the last plugin, at every point that it implements.
     pub fn add_everywhere(&mut self, plugin: Box<dyn Plugin>, args: &str) -> PluginIdx {
         let points = plugin.points();
         let idx = self.add(plugin, args, Grants::ALL);
@@ -188,13 +188,13 @@ impl Profile {
         self.instances.iter_mut().map(|instance| &mut *instance.plugin)
     }
 
-    /// Replaces the binary of `plugin`. The new one runs at the points at which the plugin is wanted and which the new
-    /// binary implements. Returns the old one.
+    /// Replaces the binary of `plugin`. The new instance runs at the points at which the plugin is wanted and which the
+    /// new binary implements. Returns the old instance.
     pub fn replace(&mut self, plugin: PluginIdx, mut new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
         let instance = self.instances.get_mut(plugin.index())?;
         instance.points = new.points();
         (instance.is_hosted, instance.has_reuse) = (new.hosted().is_some(), new.reuse().is_some());
-        // The messages that waited for the old instance mean nothing to the new one.
+        // The messages that waited for the old instance mean nothing to the new instance.
         instance.untold.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
         for point in Point::ALL {
@@ -205,8 +205,9 @@ impl Profile {
         Some(old)
     }
 
-    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of its
-    /// own. Returns the plugins that answer differently than in `before`: with another instance, or at other points.
+    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of the
+    /// profile's new instances. Returns the plugins that answer differently than in `before`: with another instance, or
+    /// at other points.
     pub fn continue_from(&mut self, before: &mut Self) -> Vec<PluginIdx> {
         let mut different = Vec::new();
         for (index, instance) in (0u32..).map(PluginIdx).zip(&mut self.instances) {
@@ -231,7 +232,7 @@ impl Profile {
         different
     }
 
-    /// The plugins, for a caller that drops them where no cycle waits for that.
+    /// The plugins, for a caller that drops them on a thread on which no cycle waits.
     pub fn into_plugins(self) -> impl Iterator<Item = Box<dyn Plugin>> {
         self.instances.into_iter().map(|instance| instance.plugin)
     }

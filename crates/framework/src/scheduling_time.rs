@@ -5,7 +5,7 @@
 //! asks before it begins a call or a search, and decides which of them to leave out while a bucket is empty. The guide
 //! lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
 //!
-//! Native plugins and the program's own components have no account here; their time is not bounded.
+//! Native plugins and the program's own components have no account; their time is not bounded.
 
 use std::{
     collections::BTreeMap,
@@ -188,7 +188,7 @@ impl Default for SchedulingTime {
 
 impl SchedulingTime {
     /// A search for a node that takes no longer than this is not charged: in a cluster of thousands of nodes, each
-    /// search takes some milliseconds. An attempt whose plugins take no longer does not count as long either.
+    /// search takes some milliseconds. Nor does an attempt count as long if its plugins take no longer.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// The time that a search may take while long searches have used up their share and other pods wait. A search that

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{plugin::PluginIdx, points::CycleId, status::Code};
 
-/// Decides which attempts are traced. The default traces none.
+/// Decides which attempts are traced. The default traces no attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSampling {
     seed: u64,
@@ -19,7 +19,7 @@ impl TraceSampling {
     /// The highest rate, which traces every attempt.
     pub const ALL: u32 = 1_000_000;
 
-    /// Traces about this many of a million attempts. `seed` decides which attempts these are.
+    /// Traces about this many of a million attempts. `seed` decides which attempts are traced.
     #[must_use]
     pub fn new(seed: u64, per_million: u32) -> Self {
         Self { seed, per_million }

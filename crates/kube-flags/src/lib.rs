@@ -1,4 +1,4 @@
-//! The flags of kube-scheduler 1.36, and their meaning here. `kube-scheduler --help` of 1.36.2 lists them; a test
+//! The flags of kube-scheduler 1.36, and their meaning in Berth. `kube-scheduler --help` of 1.36.2 lists them; a test
 //! compares the lists. The flags about serving HTTPS are also flags of `berth run` ([`ServingFlags`]).
 //!
 //! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also without a value, and `_` like
@@ -67,7 +67,7 @@ const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
     Flag { name, kind, role }
 }
 
-/// All flags, in the order of `--help`, followed by Berth's own.
+/// All flags, in the order of `--help`, followed by Berth's own flags.
 pub const FLAGS: &[Flag] = &[
     flag("config", Text, Used),
     flag("master", Text, Used),

@@ -27,7 +27,7 @@ use serde::Deserialize;
 /// The time that a question may take if the caller sets no limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The number of mistakes in manifests that an error names. The rest is counted.
+/// The number of mistakes in manifests that an error names. Further mistakes are counted.
 const NAMED_MISTAKES: usize = 20;
 
 /// A scheduler with its plugins, and the cluster that it is asked about.
@@ -162,7 +162,8 @@ fn timeout(milliseconds: u32) -> Duration {
     if milliseconds == 0 { DEFAULT_TIMEOUT } else { Duration::from_millis(milliseconds.into()) }
 }
 
-/// A text that the caller frees. A zero byte within the text would end it early, but JSON and messages contain none.
+/// A text that the caller frees. A zero byte within the text would end it early, but JSON and messages contain no zero
+/// bytes.
 fn owned(text: String) -> *mut c_char {
     CString::new(text.replace('\0', "\u{fffd}")).map_or(ptr::null_mut(), CString::into_raw)
 }

@@ -36,7 +36,7 @@ pub enum Service<B> {
 }
 
 impl<B> Service<B> {
-    /// The id of the binary that serves, if one does.
+    /// The id of the binary that serves; `None` if no binary serves.
     pub fn id(&self) -> Option<BinaryId> {
         match self {
             Service::Native(_) => Some(BinaryId::Native),
@@ -45,7 +45,7 @@ impl<B> Service<B> {
         }
     }
 
-    /// The binary that serves, if one does.
+    /// The binary that serves; `None` if no binary serves.
     pub fn binary(&self) -> Option<&B> {
         match self {
             Service::Native(binary) => Some(binary),

@@ -36,7 +36,7 @@ pub struct PluginNotice {
 /// The changes in a plugin's life that are reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginNoticeKind {
-    /// A binary may not serve. The plugin's status says what serves instead, if anything does.
+    /// A binary may not serve. The plugin's status names the binary that serves instead, if any.
     Refused {
         /// The digest of the binary; `None` if the file could not be read.
         digest: Option<Digest>,

@@ -47,7 +47,7 @@ pub(crate) struct FaultHistory {
     released: Option<Time>,
     /// The time since which the component waits for its restart.
     out_since: Option<Time>,
-    /// The milliseconds for which it has waited so far.
+    /// The milliseconds for which the component has waited so far.
     waited: u64,
 }
 
@@ -147,7 +147,7 @@ impl FaultHistory {
         Self { n_quarantines, ..Self::default() }
     }
 
-    /// The number of quarantines in a row, including the present one.
+    /// The number of quarantines in a row, including the present quarantine.
     pub(crate) fn n_quarantines(&self) -> u32 {
         self.n_quarantines
     }

@@ -130,7 +130,7 @@ impl Isolation {
         released
     }
 
-    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old one. They are
+    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old binary. They are
     /// worth a try.
     pub fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
         let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;

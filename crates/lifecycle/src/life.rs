@@ -42,7 +42,7 @@ pub(crate) enum Life<B> {
     },
     /// An operator switched the plugin off.
     Disabled {
-        /// The state apart from that: any state but `Disabled`.
+        /// The state without the switch: any state but `Disabled`.
         then: Box<Life<B>>,
     },
 }
@@ -265,7 +265,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The binary of the plugins directory that is in charge, if there is one.
+    /// The binary of the plugins directory that is in charge, `None` if no such binary is in charge.
     pub(crate) fn installed(&self) -> Option<&Installed<B>> {
         match self {
             Life::Absent | Life::Refused(_) | Life::Awaited(_) => None,

@@ -39,7 +39,7 @@ pub(crate) enum BuiltIn<B> {
     /// kube-scheduler has a plugin of this name, and Berth has no built-in for it. Pods are scheduled without the
     /// plugin.
     LeftOut,
-    /// The plugin is built in as native code, and as a component if it may have to run as one.
+    /// The plugin is built in as native code, and also as a component if it may have to run as a component.
     Present { native: B, embedded: Option<Component<B>> },
 }
 
@@ -71,7 +71,7 @@ pub enum Rebuild {
     Nothing,
     /// The instances of components.
     Components,
-    /// All instances, including native ones.
+    /// All instances, including native instances.
     Everything,
 }
 

@@ -12,7 +12,7 @@ pub trait OperatorPolicy {
     /// The policy for the plugin of this name.
     fn plugin(&self, plugin: &str) -> PluginPolicy;
 
-    /// How the plugin runs in a profile. An empty `scheduler_name` stands for profiles without settings of their own.
+    /// How the plugin runs in a profile. An empty `scheduler_name` stands for profiles without separate settings.
     fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution;
 
     /// Whether no binary with this digest may ever serve.

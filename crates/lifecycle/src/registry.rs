@@ -47,7 +47,8 @@ impl<B> Default for PluginRegistry<B> {
 }
 
 impl<B: Clone + CountCalls> PluginRegistry<B> {
-    /// Registers a plugin that this program contains as native code, and as a component if it may have to run as one.
+    /// Registers a plugin that this program contains as native code, and also as a component if it may have to run as a
+    /// component.
     pub fn add_built_in(&mut self, name: &PluginName, native: B, embedded: Option<Component<B>>) {
         self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
     }
@@ -264,8 +265,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.contains_key(name)
     }
 
-    /// The binary that serves in a profile. An empty `scheduler_name` stands for profiles without settings of their
-    /// own. `None` if no plugin of this name is known.
+    /// The binary that serves in a profile. An empty `scheduler_name` stands for profiles without separate settings.
+    /// `None` if no plugin of this name is known.
     pub fn service(&self, name: &str, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         Some(self.plugins.get(name)?.service(scheduler_name, policy))
     }

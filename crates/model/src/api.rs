@@ -89,7 +89,7 @@ pub struct PodSpec {
     pub priority: Option<i32>,
     /// `spec.preemptionPolicy`.
     pub preemption_policy: Option<String>,
-    /// `spec.nodeSelector`. Absent and empty differ: NodeAffinity skips only an absent one.
+    /// `spec.nodeSelector`. Absent and empty differ: NodeAffinity skips only an absent selector.
     pub node_selector: Option<StringMap>,
     /// `spec.affinity`.
     pub affinity: Option<Affinity>,

@@ -86,7 +86,7 @@ impl ImageTable {
 /// The node table and the symbols that it uses.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterTable {
-    /// The strings behind all symbols here and in pods.
+    /// The strings behind all symbols of the table and of pods.
     pub symbols: Symbols,
     symbols_position: u64,
     generation: u64,
@@ -188,7 +188,7 @@ impl ClusterTable {
         self.taint_set_ids.get(node.index()).copied().unwrap_or(0)
     }
 
-    /// Every taint set by id. Id 0 is the empty set and may be absent here.
+    /// Every taint set by id. Id 0 is the empty set and may be missing in the list.
     #[must_use]
     pub fn taint_sets(&self) -> &[Vec<Taint>] {
         self.taint_sets.all()

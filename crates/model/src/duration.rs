@@ -1,6 +1,6 @@
 //! Durations as Go, and therefore Kubernetes, writes them: `15s`, `1m30s`, `1.5h`, `-2ms` (Go's `time.ParseDuration`).
 //!
-//! Values are whole nanoseconds in an `i64`, including negative ones, because "must be greater than zero" is a better
+//! Values are whole nanoseconds in an `i64`, and may be negative, because "must be greater than zero" is a better
 //! answer to `-5s` than "not a duration".
 
 use std::time::Duration;

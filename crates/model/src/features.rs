@@ -202,7 +202,7 @@ impl Features {
         Self(if is_on { others | Self::bit(feature) } else { others })
     }
 
-    /// The features that are on here and off in the oldest release, or the reverse.
+    /// The features whose state differs from the oldest release.
     pub fn differing(self) -> impl Iterator<Item = (Feature, bool)> {
         let oldest = Self::default();
         let states = Feature::ALL.iter().map(move |feature| (*feature, self.has(*feature)));

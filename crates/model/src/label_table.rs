@@ -11,7 +11,7 @@ pub struct LabelTable {
     columns: FxHashMap<Sym, LabelColumn>,
     rows: Vec<Box<[(Sym, Sym)]>>,
     version: u64,
-    /// The number of columns that remained after the last search for unused ones.
+    /// The number of columns that remained after the last search for unused columns.
     n_in_use: usize,
 }
 

@@ -17,7 +17,7 @@ impl NodeIdx {
 /// many zero words they end with.
 ///
 /// The cost of an operation on all members depends on the words between the first and the last member. A set of one
-/// node is therefore cheap, wherever that node is.
+/// node is therefore cheap.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSet {
     words: Vec<u64>,

@@ -308,7 +308,7 @@ impl<T> ObjectView<T> {
         entry(&self.by_name, namespace, name)
     }
 
-    /// The objects with namespace and name, in the order of these.
+    /// The objects with namespace and name, ordered by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Arc<T>)> {
         iter(&self.by_name)
     }

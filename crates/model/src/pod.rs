@@ -89,7 +89,7 @@ pub enum TaintEffect {
 pub struct Taint {
     /// The key of the taint.
     pub key: Sym,
-    /// The value of the taint; [`Sym::NONE`] if it has none.
+    /// The value of the taint; [`Sym::NONE`] if the taint has no value.
     pub value: Sym,
     /// The effect of the taint.
     pub effect: TaintEffect,

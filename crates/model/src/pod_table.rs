@@ -33,7 +33,7 @@ pub struct PodChange {
 /// The number of changes that a rule may miss. A rule that missed more must count again.
 const JOURNAL_CAPACITY: usize = 4096;
 
-/// All pods on nodes, including assumed ones.
+/// All pods on nodes, including assumed pods.
 #[derive(Clone, Debug, Default)]
 pub struct PodTable {
     slots: Vec<Option<(Arc<Pod>, NodeIdx)>>,

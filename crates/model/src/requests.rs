@@ -1,8 +1,9 @@
 //! The resources that a pod needs from a node: the requests of its containers, combined as the scheduler counts them.
 //!
-//! The same pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`] with different
-//! options. The rules are in Kubernetes' documentation on init and sidecar containers (resource sharing), pod overhead, pod-level
-//! resources and in-place resize, and in `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
+//! A pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`]
+//! with different options. The rules are in Kubernetes' documentation on init and sidecar containers (resource
+//! sharing), pod overhead, pod-level resources and in-place resize, and in
+//! `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
 
 use std::collections::BTreeMap;
 

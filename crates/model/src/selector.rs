@@ -1,8 +1,8 @@
 //! Label selectors and node selectors for plain strings.
 //!
-//! A selector is compiled once and matched many times. Nothing here is interned. This is the reference against which
-//! the faster matchers of the node table are tested, and it gives the messages for selectors that the API server would
-//! have refused.
+//! A selector is compiled once and matched many times. No string is interned. This is the reference against which the
+//! faster matchers of the node table are tested, and it gives the messages for selectors that the API server would have
+//! refused.
 //!
 //! The rules are in Kubernetes' documentation on labels and selectors and on node affinity.
 
@@ -28,7 +28,7 @@ pub struct LabelMatcher {
     requirements: Option<Vec<Requirement>>,
 }
 
-/// A compiled node selector, which matches if one of its terms does.
+/// A compiled node selector, which matches if one of its terms matches.
 #[derive(Clone, Debug)]
 pub struct NodeMatcher {
     terms: Vec<Result<NodeTerm, Vec<RequirementError>>>,

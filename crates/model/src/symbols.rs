@@ -195,7 +195,7 @@ impl Symbols {
         self.texts.get(sym.index()).map_or_else(|| Arc::from(""), Arc::clone)
     }
 
-    /// The number of symbols, including unused ones.
+    /// The number of symbols, including unused symbols.
     #[must_use]
     pub fn len(&self) -> usize {
         self.texts.len() - self.free.len()
@@ -256,7 +256,7 @@ impl Symbols {
 
     /// Undoes everything since `earlier` was cloned from this table.
     pub fn return_to(&mut self, earlier: Self) {
-        // Callers that looked strings up in between must do it again.
+        // Callers that looked strings up since then must look them up again.
         let (version, n_sweeps) = (self.version + 1, self.n_sweeps + 1);
         *self = Self { version, n_sweeps, ..earlier };
     }
@@ -389,8 +389,8 @@ impl Symbols {
     }
 }
 
-/// The text that replaces a long text. Equal texts have equal replacements, and no shorter text of the API looks like
-/// one.
+/// The text that replaces a long text. Equal texts have equal replacements, and no shorter text of the API looks like a
+/// replacement.
 fn stand_in(text: &str) -> String {
     let digest = crate::Digest::new(Sha256::digest(text).into());
     format!("sha256:{digest} of {} bytes", text.len())

@@ -1,6 +1,6 @@
 //! One request to the collector, over gRPC or HTTP.
 //!
-//! The gRPC protocol (`PROTOCOL-HTTP2.md` in grpc) is one POST over HTTP/2 here: five bytes before the message, and the
+//! The gRPC protocol (`PROTOCOL-HTTP2.md` in grpc) is one POST over HTTP/2: five bytes before the message, and the
 //! status in the trailers. This is all that a unary call needs, so that no gRPC library is used.
 
 use std::{error::Error, sync::Arc, time::Duration};

@@ -74,7 +74,7 @@ pub(crate) fn metadata(title: &str) -> Markup {
     }
 }
 
-/// The whole document of a view. `path` is the view's own.
+/// The whole document of a view. `path` is the view's path.
 pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
     let status = html! { noscript { "without its script this page stays as it is: load it again" } };
     frame(&view.title, &status, &html! { (view.filters) (live(view)) }, path, viewer)

@@ -30,7 +30,7 @@ struct Made {
 }
 
 impl SharedViews {
-    /// The view of the address. It is made if there is none from within the last `every`.
+    /// The view of the address. A new view is made if the newest view is older than `every`.
     ///
     /// # Errors
     /// Fails as `make` does.

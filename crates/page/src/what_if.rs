@@ -11,7 +11,7 @@ pub trait WhatIf: fmt::Debug + Send + Sync {
     fn answer(&self, question: WhatIfQuestion) -> BoxFuture<'_, Result<Vec<u8>, WhatIfError>>;
 }
 
-/// The component that answers what-if questions, if the scheduler has one.
+/// The component that answers what-if questions, `None` if the scheduler answers no what-if questions.
 pub type WhatIfService = Option<Arc<dyn WhatIf>>;
 
 /// The placement of these pods, on the cluster as it is and on the cluster with these changes.

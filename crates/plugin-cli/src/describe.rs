@@ -111,7 +111,7 @@ fn out_of_service(binary: &QuarantinedBinary) -> String {
     format!("{digest} (version {version}) until {until}")
 }
 
-/// The data that a manifest asks to read. Labels and annotations are named by their keys, as `inspect` does.
+/// The data that a manifest asks to read. Labels and annotations are named by their keys, as in `inspect`.
 fn list_of_needs(needs: &Needs) -> String {
     let columns = needs.columns.iter().flat_map(|column| {
         let (what, keys) = match column.as_str() {

@@ -1,4 +1,4 @@
-//! `berth plugin`: commands to see and control the plugins of a running scheduler, and to make new ones.
+//! `berth plugin`: commands to see and control the plugins of a running scheduler, and to make new plugins.
 //!
 //! `list`, `describe` and `order` send requests to `/admin/plugins` through [`AdminClient`]. The commands for authors
 //! are in `author`. `berth_author` works on plugins; this crate has the command lines, the projects on disk and the

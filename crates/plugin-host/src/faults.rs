@@ -11,7 +11,7 @@ use berth_scheduler::HeldPods;
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(BTreeMap<(PluginName, String), Digest>);
 
-/// The consequence of a fault. If there are several, it is the most serious one.
+/// The consequence of a fault. If a fault has several consequences, this is the most serious consequence.
 #[derive(Debug)]
 pub(crate) enum Aftermath<'a> {
     /// The binary was replaced, or is out of service for a while.

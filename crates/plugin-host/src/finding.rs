@@ -18,7 +18,7 @@ pub struct Finding {
     pub(crate) found: Found,
 }
 
-/// The place where a binary was found. Each plugin comes from one of these.
+/// The place where a binary was found. Each plugin comes from one of these places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundIn {
     Directory,

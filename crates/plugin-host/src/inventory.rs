@@ -271,7 +271,7 @@ impl PluginInventory {
         self.registry.roll_back(plugin, now, &self.rules)
     }
 
-    /// Records that a profile took a binary; `None` stands for a stand-in without one.
+    /// Records that a profile took a binary; `None` stands for a stand-in without a binary.
     pub(crate) fn taken(
         &mut self,
         plugin: &PluginName,
@@ -333,7 +333,7 @@ impl PluginInventory {
         self.rules.provenance.sources.contains_key(plugin)
     }
 
-    /// The grants of this binary under this name. `None` stands for any binary except this program's own.
+    /// The grants of this binary under this name. `None` stands for any binary except the program's own binaries.
     pub fn granted(&self, name: &str, binary: Option<BinaryId>) -> Granted {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory).filter(|_| is_own(name, binary));
         self.rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
@@ -344,7 +344,7 @@ impl PluginInventory {
         self.granted(name, service.id()).grants()
     }
 
-    /// The grants of the binary that serves in profiles without an entry of their own.
+    /// The grants of the binary that serves in profiles without a separate entry.
     pub fn serving_granted(&self, name: &str) -> Granted {
         let service = self.registry.service(name, "", &self.rules);
         service.map(|service| self.granted(name, service.id())).unwrap_or_default()
@@ -375,12 +375,12 @@ impl PluginInventory {
         );
     }
 
-    /// The points of the binary that serves in profiles without an entry of their own.
+    /// The points of the binary that serves in profiles without a separate entry.
     pub fn points(&self, name: &str) -> Option<Points> {
         Some(self.serving(name)?.points())
     }
 
-    /// The manifest of the binary that serves in profiles without an entry of their own.
+    /// The manifest of the binary that serves in profiles without a separate entry.
     pub fn manifest(&self, name: &str) -> Option<Manifest> {
         Some(self.serving(name)?.manifest().clone())
     }
@@ -462,7 +462,7 @@ impl PluginInventory {
             };
             let is_allowed_again = is_denied(&old) && !is_denied(&self.rules);
             let may_do = has_other_grants || has_other_limits || is_allowed_again;
-            // The plugin's signatures are checked again, whatever its state is.
+            // The plugin's signatures are checked again in every state of the plugin.
             let has_other_policy = old.provenance.policy != self.rules.provenance.policy;
             let is_back_in_directory =
                 old.provenance.sources.contains_key(&name) && !self.rules.provenance.sources.contains_key(&name);

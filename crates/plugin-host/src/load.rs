@@ -66,8 +66,8 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Loads as [`Self::load`] does, and also loads all files and artifacts. If nothing is cached, this takes as long
-    /// as the slowest load, which may take seconds.
+    /// Loads as [`Self::load`] does, and also loads all files and artifacts. If nothing is cached, the call takes as
+    /// long as the slowest load, which may take seconds.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.

@@ -37,7 +37,7 @@ pub struct Sources {
 }
 
 impl PluginHostOptions {
-    /// The sources, with a usable directory for compiled plugins if there is one.
+    /// The sources, with the directory for compiled plugins, if it is usable.
     #[must_use]
     pub fn sources(&self) -> Sources {
         let (plugins_dir, compiler) = (self.plugins_dir.clone(), self.compiler.clone());

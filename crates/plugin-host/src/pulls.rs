@@ -1,8 +1,8 @@
 //! The task that pulls plugins from registries, and the result of one pull.
 //!
 //! Every plugin with a `source` is pulled when the scheduler starts, when its tag is due, when an operator asks for it,
-//! and when the settings have changed. Pulled artifacts are checked and compiled here. They go to the supervisor in the
-//! same way as files of the plugins directory.
+//! and when the settings have changed. This module checks and compiles pulled artifacts. They go to the supervisor in
+//! the same way as files of the plugins directory.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

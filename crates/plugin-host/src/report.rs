@@ -34,7 +34,7 @@ pub struct PluginReport {
     /// The signers that let the binary serve, by their names in the settings; empty if no signature is required.
     pub signed_by: Vec<String>,
     pub state: PluginState,
-    /// The digest of the binary that serves in each profile; empty if none does.
+    /// The digest of the binary that serves in each profile; empty if no binary serves.
     pub profiles: BTreeMap<String, String>,
     /// Extension points.
     pub exports: Vec<String>,
@@ -54,7 +54,7 @@ pub struct PluginReport {
     /// The lists of the configuration that enable the plugin at a point which the binary that serves does not
     /// implement, each with what is wrong.
     pub missed_points: Vec<String>,
-    /// The reason of the last failure or of an operator's last change, however long ago it was.
+    /// The reason of the last failure or of an operator's last change, however old.
     pub last_reason: Option<String>,
     /// The target of a rollback: a digest, or `built-in`.
     pub previous_digest: Option<String>,
@@ -66,7 +66,7 @@ pub struct PluginReport {
     pub quarantined: Option<QuarantinedBinary>,
     /// The component that gets another instance after a fault.
     pub restarting: Option<QuarantinedBinary>,
-    /// The rest of the probation of the serving binary.
+    /// The remaining probation of the serving binary.
     pub probation: Option<ProbationReport>,
     /// The serving binaries, each once, because profiles may differ.
     pub binaries: Vec<ServingBinary>,

@@ -97,7 +97,7 @@ impl StateDocument {
     }
 }
 
-/// The content of the file; empty if there is none. A file that cannot be used is set aside.
+/// The content of the file; empty without a file. A file that cannot be used is set aside.
 pub(crate) fn read(file: &Path) -> StateDocument {
     let nothing = StateDocument::of([]);
     match try_read(file) {
@@ -204,7 +204,7 @@ impl StateKeeper {
 impl Saving {
     /// Waits until the state is on disk, for at most `limit`.
     pub(crate) async fn done(mut self, limit: Duration) {
-        // A write that fails is reported elsewhere. The operator does not wait for it.
+        // The writing thread reports a write that fails. The operator does not wait for it.
         let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
     }
 }

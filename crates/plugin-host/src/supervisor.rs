@@ -225,9 +225,9 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    /// Handles a fault of a component over a pod; `pod` is empty if there is none. `held` has the pods that are held
-    /// because of it. The log has one line about the fault and its consequences, and there
-    /// is one event about the most serious consequence.
+    /// Handles a fault of a component over a pod; `pod` is empty for a fault without a pod. `held` has the pods that
+    /// are held because of it. The log has one line about the fault and its consequences, and there is one event about
+    /// the most serious consequence.
     async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<HeldPods>) {
         let Fault { digest, reason, milliseconds, owner: _, scheduler_names } = fault.clone();
         let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());

@@ -46,7 +46,7 @@ pub fn is_of_built_ins(kind: &KindRef) -> bool {
     KINDS.iter().any(is_it)
 }
 
-/// `apiVersion/kind`. An event may name a kind only by its plural, which stands in place of the kind then.
+/// `apiVersion/kind`. An event may name a kind only by its plural, and the plural then stands in place of the kind.
 #[must_use]
 pub fn shown(kind: &KindRef) -> String {
     let name = if kind.kind.is_empty() { &kind.plural } else { &kind.kind };

@@ -21,7 +21,7 @@ use crate::{artifact::digest_of, reference::Reference, signature::Signatures};
 /// Files that were not used for this long are deleted.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A cache in a directory of its own.
+/// A cache in a separate directory.
 #[derive(Clone, Debug)]
 pub struct Cache {
     dir: PathBuf,

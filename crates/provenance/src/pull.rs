@@ -171,7 +171,8 @@ impl Puller {
         Ok(Some(Pulled { component, digest: layer.digest, manifest, signatures, host: Some(at.host.clone()) }))
     }
 
-    /// All signatures of a manifest. A registry without signatures is not an error, but a registry that fails is.
+    /// All signatures of a manifest. A registry without signatures is not an error, but a registry that fails is an
+    /// error.
     async fn signatures(&self, at: &Endpoint, manifest: Digest) -> Result<Signatures, RegistryError> {
         let mut found = Vec::new();
         if let Some(document) = found_or_none(self.registries.manifest(at, &format!("sha256-{manifest}.sig")).await)? {

@@ -73,9 +73,9 @@ struct Shared {
     /// The options by host.
     options: BTreeMap<String, RegistryOptions>,
     transports: BTreeMap<String, Transport>,
-    /// The transport for hosts without settings of their own.
+    /// The transport for hosts without separate settings.
     default: Transport,
-    /// The file with credentials for hosts without a file of their own.
+    /// The file with credentials for hosts without a separate file.
     secret_file: Option<PathBuf>,
     /// The headers that were last accepted, by host, repository and action.
     authorizations: Mutex<BTreeMap<String, HeaderValue>>,
@@ -124,8 +124,7 @@ pub enum RegistryError {
 }
 
 impl Registries {
-    /// Reads the files with certificates. `secret_file` contains credentials for registries without a file of their
-    /// own.
+    /// Reads the files with certificates. `secret_file` contains credentials for registries without a separate file.
     ///
     /// # Errors
     /// A file cannot be used.

@@ -26,8 +26,7 @@ impl PullSchedule {
         Self { interval, n_failures: 0 }
     }
 
-    /// The wait after a successful pull; `None` if there is no reason for another one. `chance` is a random number from
-    /// 0 to 1.
+    /// The wait after a successful pull; `None` if no further pull is needed. `chance` is a random number from 0 to 1.
     pub fn succeeded(&mut self, chance: f64) -> Option<Duration> {
         self.n_failures = 0;
         self.interval.map(|interval| jittered(interval, chance))

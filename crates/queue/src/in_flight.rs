@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
 struct Attempt {
     /// The position in the log at which the attempt began.
     since: u64,
-    /// Whether the pod was activated since then.
+    /// Whether the pod was activated during the attempt.
     is_activated: bool,
 }
 
@@ -80,7 +80,8 @@ impl InFlight {
         }
     }
 
-    /// Notes that the pod was activated. A pod that is not in flight is ignored. Several activations count as one.
+    /// Notes that the pod was activated. A pod that is not in flight is ignored. Several activations count as one
+    /// activation.
     pub(crate) fn activate(&mut self, uid: &str) {
         if let Some(attempt) = self.attempts.get_mut(uid) {
             attempt.is_activated = true;

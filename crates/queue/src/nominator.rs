@@ -14,7 +14,8 @@ pub struct Nominator {
 }
 
 impl Nominator {
-    /// Nominates `pod` to `node`, or removes its nomination if `node` is none. It replaces an earlier nomination.
+    /// Nominates `pod` to `node`, or removes its nomination if `node` is [`Sym::NONE`]. It replaces an earlier
+    /// nomination.
     pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
         self.remove(&pod.uid);
         if !node.is_none() {
@@ -32,7 +33,7 @@ impl Nominator {
         self.set(new, node);
     }
 
-    /// Removes the pod's nomination, if it has one.
+    /// Removes the nomination of a nominated pod.
     pub fn remove(&mut self, uid: &str) {
         let Some((uid, node)) = self.nodes.remove_entry(uid) else { return };
         self.changed.note(&uid);

@@ -23,7 +23,7 @@ pub(crate) enum Place {
     Backoff(Time, SortKey, Arrival),
     /// backoffQ after an error. The pod is never taken early.
     ErrorBackoff(Time, Arrival),
-    /// The pool of unschedulable pods, including gated ones.
+    /// The pool of unschedulable pods, including gated pods.
     Unschedulable(Arrival),
 }
 
@@ -112,7 +112,7 @@ impl Places {
         self.pods.get(self.backoff.values().next()?).map(|pod| &pod.record)
     }
 
-    /// The pool of unschedulable pods, including gated ones.
+    /// The pool of unschedulable pods, including gated pods.
     pub(crate) fn pool(&self) -> &Pool {
         &self.unschedulable
     }

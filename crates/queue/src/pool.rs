@@ -1,4 +1,4 @@
-//! The pool of unschedulable pods, including gated ones.
+//! The pool of unschedulable pods, including gated pods.
 //!
 //! Pods of one equivalence class that the same plugins rejected form a group, so that plugins are asked only once for
 //! each group what an event means.

@@ -39,7 +39,7 @@ pub struct Settings {
 
 impl Default for Settings {
     /// The default for the pool is five minutes, as in kube-scheduler: if a queueing hint misses an event, the pod
-    /// waits no longer than that.
+    /// waits no longer than this time.
     fn default() -> Self {
         Self {
             backoff: Backoff::default(),
@@ -177,7 +177,7 @@ impl Queue {
         PodEventLabels::of(self.settings.features)
     }
 
-    /// Whether the pod waits here; a pod in flight does not.
+    /// Whether the pod waits in the queue; a pod in flight does not.
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {
         self.places.get(uid).is_some()

@@ -16,7 +16,7 @@ pub struct QueuedPod {
     pub queued_at: Time,
     /// The time when the pod first passed PreEnqueue.
     pub first_queued_at: Option<Time>,
-    /// The number of attempts that the pod has had, including the current one.
+    /// The number of attempts that the pod has had, including the current attempt.
     pub attempts: u32,
     /// The plugins that rejected the pod in the last attempt, or that keep it out of activeQ.
     pub rejectors: Vec<Arc<str>>,

@@ -57,7 +57,7 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
     }
 }
 
-/// Reads the configuration file, or returns the defaults if there is none. The log names the settings that have no
+/// Reads the configuration file, or returns the defaults without a file. The log names the settings that have no
 /// effect.
 ///
 /// # Errors

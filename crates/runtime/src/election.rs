@@ -118,8 +118,8 @@ impl Turn {
         }
     }
 
-    /// Whether other replicas may have scheduled since the lists were made. A watch may be late then, and new lists are
-    /// needed.
+    /// Whether other replicas may have scheduled since the lists were made. In this case, a watch may be late, and new
+    /// lists are needed.
     pub(crate) fn follows_others(&self) -> bool {
         match self {
             Self::Now | Self::WatchingElected { .. } => false,

@@ -41,7 +41,7 @@ use crate::{
 /// The plugin whose effects bind volumes, and whose pods wait for these effects.
 const VOLUME_BINDING: &str = "VolumeBinding";
 
-/// A task of the executor. The scheduler's other actions go elsewhere.
+/// A task of the executor. The scheduler's other actions go to other receivers.
 #[derive(Debug)]
 pub(crate) enum Task {
     Pod(PodRequest),

@@ -44,7 +44,7 @@ use tokio::{
 use self::subject::subject;
 use crate::follower::Follower;
 
-/// The cycle in which plugins are asked. The instances for a question see only this cycle and the next ones.
+/// The cycle in which plugins are asked. The instances for a question see only this cycle and its successors.
 pub(crate) const CYCLE: CycleId = CycleId(1);
 
 /// The maximum size of a manifest, and the maximum time for its arrival. The API server accepts 3 MiB; a pod has a few

@@ -134,7 +134,7 @@ impl LogLines {
     }
 }
 
-/// The type of entities that are pods without a group. Other entities do not exist here.
+/// The type of entities that are pods without a group. Berth has no other entities.
 const POD: &str = "pod";
 
 /// The highest verbosity of these lines that is on; 0 if all are off.

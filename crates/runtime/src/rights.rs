@@ -139,7 +139,7 @@ impl Rights {
         self.guessed.iter()
     }
 
-    /// The rules with `*`, which cover kinds that are not known. The rights for these are not included.
+    /// The rules with `*`, which cover kinds that are not known. The rights for these kinds are not included.
     #[must_use]
     pub fn unbounded(&self) -> &[(PluginName, ObjectRule)] {
         &self.unbounded

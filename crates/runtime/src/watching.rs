@@ -2,7 +2,7 @@
 //!
 //! Scheduling begins when all of these objects are listed. It does not wait for a kind that may not be listed: the
 //! scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern
-//! every pod, so scheduling waits for these.
+//! every pod, so scheduling waits for their lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -8,7 +8,7 @@
 //!
 //! The modules from the top: `server` connects everything. A request arrives in `api`, which calls the operations in
 //! `objects`. The operations follow the `rules` and write the `storage` behind `state`. `controllers` use the same
-//! operations and act on their own. A module uses only the modules that come before it in the list below.
+//! operations, without requests. A module uses only the modules that come before it in the list below.
 
 mod fields;
 mod release;

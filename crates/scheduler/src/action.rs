@@ -19,7 +19,7 @@ use crate::{
 pub enum Action {
     /// A write about one pod.
     Pod(PodRequest),
-    /// Run this on a thread of its own, and answer with [`crate::Event::PluginPrepared`].
+    /// Run this preparation on a separate thread, and answer with [`crate::Event::PluginPrepared`].
     PreparePlugin {
         /// The plugin's name.
         plugin: String,
@@ -142,7 +142,8 @@ pub struct GrantedEffect {
 /// A report about a plugin's binaries for the plugin supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Supervision {
-    /// The result of [`crate::Event::PluginReady`] in one profile. All profiles change to the binary, or none does.
+    /// The result of [`crate::Event::PluginReady`] in one profile. All profiles change to the binary, or no profile
+    /// does.
     Swapped {
         /// The profile's `schedulerName`.
         scheduler_name: String,
@@ -153,7 +154,7 @@ pub enum Supervision {
         /// Whether the binary serves now.
         result: Result<(), SwapError>,
     },
-    /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides what to do.
+    /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides about the consequences.
     Faulted {
         /// The plugin's name.
         plugin: String,
@@ -165,7 +166,7 @@ pub enum Supervision {
         took: Duration,
         /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
-        /// The pods that are held back because of the fault; `None` if none are.
+        /// The pods that are held back because of the fault; `None` if no pods are held.
         held: Option<HeldPods>,
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,
@@ -243,7 +244,7 @@ pub enum Notice {
     Log {
         /// The severity of the line.
         level: Level,
-        /// The plugin that caused it; empty if none did.
+        /// The plugin that caused the event; empty if no plugin did.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
         /// The place in the code that wrote the line. Lines from one place are alike.
@@ -294,7 +295,7 @@ pub struct TracedAttempt {
     pub scheduler_name: Arc<str>,
     /// The number of the pod's attempt, from 1.
     pub number: u32,
-    /// `metadata.name` of the node that was chosen; `None` if none was.
+    /// `metadata.name` of the node that was chosen; `None` if no node was chosen.
     pub node: Option<String>,
     /// The outcome; `None` if the pod was deleted, or bound by another scheduler.
     pub outcome: Option<AttemptOutcome>,

@@ -17,7 +17,8 @@ use crate::{
     context::Context,
 };
 
-/// The maximum number of objects in one batch, where each pod or node counts as one. They take less than a millisecond.
+/// The maximum number of objects in one batch, where each pod or node counts as one object. They take less than a
+/// millisecond.
 const BATCH: usize = 1024;
 
 /// The maximum number of symbols in one batch.

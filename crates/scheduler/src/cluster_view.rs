@@ -158,7 +158,7 @@ impl ClusterView {
         result
     }
 
-    /// Runs `work` with a pod that the scheduler does not have. The pod's own symbols are known only during the call.
+    /// Runs `work` with a pod that is unknown to the scheduler. The pod's own symbols are known only during the call.
     pub fn with_new_pod<R>(&mut self, pod: &api::Pod, work: impl FnOnce(&Self, Pod) -> R) -> R {
         let symbols = self.table().symbols.clone();
         let pod = intern::pod(pod, self.features, self.cache.symbols_mut());

@@ -1,5 +1,5 @@
 //! The data that the scheduler's machines share. It is lent to one of them at a time. Steps that need several parts of
-//! it are here as well.
+//! it are also in this module.
 
 mod faults;
 mod plugins;
@@ -170,7 +170,8 @@ impl Context {
         self.phase == Phase::ShuttingDown
     }
 
-    /// The time at which something is due here even if no event comes. Waits for plugins to have time are not included.
+    /// The time at which the context has something to do even if no event comes. Waits for plugins to have time are not
+    /// included.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let ready = self.queue.ready_at().filter(|_| self.is_running() && self.waits_for == WaitsFor::Nothing);
         let wakeups = [ready, self.queue.next_wakeup(), self.isolation.next_release(), self.unasked_gates.retry_at()];

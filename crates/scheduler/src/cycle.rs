@@ -299,7 +299,7 @@ fn post_filter(
     run::post_filter(profile, &call, findings, &nominated, extenders, diagnosis);
 }
 
-/// Whether a pod that the queue returned must still be tried. If it is being deleted or no profile serves it, this is
+/// Whether a pod that the queue returned must still be tried. A pod that is being deleted or that no profile serves is
 /// reported.
 fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     if !context.profiles().serves(pod.scheduler_name) {

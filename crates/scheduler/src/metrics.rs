@@ -166,7 +166,7 @@ pub enum Observation {
     NodeHint {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// Whether the batch had one.
+        /// Whether the batch had a hint.
         hinted: bool,
         /// The time that both took.
         duration: Duration,

@@ -37,7 +37,7 @@ pub enum Occurrence {
     PostFilterRan {
         /// The pod.
         pod: PodName,
-        /// The message of the plugins' status; empty if there is none.
+        /// The message of the plugins' status; empty if the status has no message.
         status: String,
     },
     /// The node on which pods are evicted for a pod was chosen.

@@ -40,8 +40,9 @@ impl PendingPod {
         self.conditions.iter().find(|condition| condition.type_ == "PodScheduled")
     }
 
-    /// The conditions to compare with when a patch is made. The API server may or may not have the requested condition by
-    /// then. Its reason and message are therefore left empty here, and the patch always contains them.
+    /// The conditions to compare with when a patch is made. The API server may not have the requested condition yet
+    /// when the patch is made. Reason and message of this condition are therefore left empty in the result, so that the
+    /// patch always contains them.
     pub(crate) fn conditions_to_patch(&self) -> Vec<api::Condition> {
         let mut conditions = self.conditions.clone();
         if let Some(asked) = &self.asked {

@@ -1,4 +1,5 @@
-//! The preemptors whose victims are not evicted yet. PreEnqueue keeps these preemptors out of activeQ until then.
+//! The preemptors whose victims are not evicted yet. PreEnqueue keeps these preemptors out of activeQ until the victims
+//! are evicted.
 
 use std::{sync::Arc, time::Duration};
 

@@ -33,7 +33,7 @@ impl Profiles {
         Self { list, by_name, clock: None, tracing: TraceSampling::default(), unlisted: Arc::default() }
     }
 
-    /// Replaces all profiles, and returns the old ones. The new profiles are measured in the same way.
+    /// Replaces all profiles, and returns the old profiles. The new profiles are measured in the same way.
     pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
         let before = std::mem::replace(self, Self::new(list, symbols));
         self.tracing = before.tracing;
@@ -175,8 +175,8 @@ impl Profiles {
         }
     }
 
-    /// The profiles that use a plugin, in the order of the configuration. If `scheduler_names` is given, only these are
-    /// returned.
+    /// The profiles that use a plugin, in the order of the configuration. If `scheduler_names` is given, only profiles
+    /// with these names are returned.
     pub(crate) fn users_of(&self, plugin: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
         let mut users = Vec::new();
         for name in self.names() {

@@ -112,7 +112,7 @@ impl Listener for OwnersSocket {
 
 impl Drop for OwnersSocket {
     fn drop(&mut self) {
-        // If this fails, the next scheduler replaces the socket.
+        // After a failure, the next scheduler replaces the socket.
         let _ = fs::remove_file(&self.path);
     }
 }

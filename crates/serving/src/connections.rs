@@ -277,7 +277,7 @@ impl Open {
         connection.map(|connection| connection.n_requests += 1).is_some()
     }
 
-    /// Closes the connection that has waited longest for its client. Returns whether there was one.
+    /// Closes the connection that has waited longest for its client. Returns whether a connection was closed.
     fn make_room(&mut self) -> bool {
         let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else { return false };
@@ -285,8 +285,8 @@ impl Open {
         true
     }
 
-    /// Closes the connection of the client that has not received an answer for the longest time. Returns whether there
-    /// was one.
+    /// Closes the connection of the client that has not received an answer for the longest time. Returns whether a
+    /// connection was closed.
     fn make_room_for_request(&mut self) -> bool {
         let waiting = self.by_id.iter().filter(|(_, connection)| connection.n_requests == 0);
         let waiting = waiting.filter_map(|(id, connection)| Some((connection.sending_since()?, *id)));

@@ -47,7 +47,7 @@ const MAX_STREAMS: u32 = 100;
 #[derive(Clone, Debug)]
 pub struct SecureServing {
     pub address: SocketAddr,
-    /// The files of the certificate and of its key. Both are given or none.
+    /// The files of the certificate and of its key. Both files are given, or neither.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// The folder for a self-signed certificate; `None` keeps it in memory.
     pub certificate_dir: Option<PathBuf>,

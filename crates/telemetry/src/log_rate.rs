@@ -41,8 +41,8 @@ const BELOW_INFO: f64 = 100.0;
 /// The time between two summaries of the lines that were not written.
 const SUMMARY_EVERY: Duration = Duration::from_secs(10);
 
-/// The maximum number of places and plugins that are distinguished. Beyond that, all plugins of a place share one
-/// limit.
+/// The maximum number of places and plugins that are distinguished. Beyond this number, all plugins of a place share
+/// one limit.
 const MAX_KEYS: usize = 4096;
 
 /// The maximum number of bytes that are kept of a plugin's name and of a line.
@@ -94,7 +94,7 @@ thread_local! {
 #[must_use]
 pub struct LinesOf(());
 
-/// Makes the lines of this thread count as those of `origin` until the returned value is dropped. A place that passes
+/// Makes the lines of this thread count as lines of `origin` until the returned value is dropped. A place that passes
 /// on the lines of many places calls this.
 pub fn lines_of(origin: CodePlace) -> LinesOf {
     ORIGIN.set(Some(origin));

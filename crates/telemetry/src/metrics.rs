@@ -47,7 +47,7 @@ use berth_model::Release;
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
-/// The maximum number of namespaces with a label of their own. Pods can be created in any number of namespaces.
+/// The maximum number of namespaces that have separate labels. Pods can be created in any number of namespaces.
 const NAMESPACES: usize = 100;
 
 /// The label of all other namespaces. No namespace can have this name.
@@ -91,7 +91,7 @@ pub struct Metrics {
     client_requests: IntCounterVec,
     client_latency: HistogramVec,
     informers: InformersMetrics,
-    /// The results of probes, which have an endpoint of their own.
+    /// The results of probes, which have a separate endpoint.
     slis: Slis,
     process: ProcessMetrics,
     /// The release that determines the shown names and stabilities.
@@ -100,7 +100,7 @@ pub struct Metrics {
     options: Mutex<MetricsOptions>,
     /// The refused effects by plugin and kind. A metric cannot list its labels.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
-    /// The namespaces with a label of their own.
+    /// The namespaces that have separate labels.
     spent_namespaces: Mutex<BTreeSet<Arc<str>>>,
     /// The labels of the serving binaries, by profile and plugin. The previous labels are removed when new ones are
     /// set.
@@ -453,8 +453,8 @@ impl Metrics {
         counter.inc_by((total.as_secs_f64() - counter.get()).max(0.0));
     }
 
-    /// Records that a share of the scheduling thread's time is used up. Only the first hundred namespaces have a label
-    /// of their own.
+    /// Records that a share of the scheduling thread's time is used up. Only the first hundred namespaces have separate
+    /// labels.
     pub fn share_spent(&self, report: &TimeReport) {
         match report {
             TimeReport::Plugin { .. } => {}
@@ -552,7 +552,7 @@ fn render(families: Vec<MetricFamily>) -> String {
     text
 }
 
-/// Sets a counter to a `total` that is counted elsewhere.
+/// Sets a counter to a `total` that another part of the program counts.
 fn raise(counter: &IntCounterVec, labels: &[&str], total: u64) {
     let counter = counter.with_label_values(labels);
     counter.inc_by(total.saturating_sub(counter.get()));

@@ -44,7 +44,7 @@ pub enum Notice {
         reason: String,
         standing: String,
     },
-    /// A new binary was replaced by the previous one, or by the built-in if there is none.
+    /// A new binary was replaced by the previous binary, or by the built-in if there was no previous binary.
     RolledBack {
         digest: Digest,
         to: Option<Digest>,
@@ -178,8 +178,8 @@ impl Sinks {
         self.tell_row(plugin, by, notice.row(plugin));
     }
 
-    /// Sends a notice that follows from another one. The log line of the other notice covers both. If
-    /// `is_announced` is true, the Kubernetes event of this notice covers both, too.
+    /// Sends a notice that follows from another notice. The log line of the other notice covers both. If `is_announced`
+    /// is true, the Kubernetes event of this notice covers both, too.
     pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
         let row = notice.row(plugin);
         let event = row.event.filter(|_| is_announced);
@@ -305,7 +305,7 @@ impl Notice {
             }
             Self::PodsHeld { held, reason } => {
                 let note = about(format!("{held}: the plugin {reason}"));
-                // The log line about the fault already says this.
+                // The log line about the fault already reports the held pods.
                 Row {
                     log: None,
                     metric: None,

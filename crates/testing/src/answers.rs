@@ -8,7 +8,7 @@ use berth_model::{NodeIdx, NodeSet};
 /// The answers of one cycle, by the names of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// The reason why PreFilter rejects the pod. No node is examined then.
+    /// The reason why PreFilter rejects the pod. No node is examined after a rejection.
     pub pre_filter: Option<Status>,
     /// The names of the only nodes that PreFilter lets through, whether the cluster has them or not.
     pub restriction: Option<BTreeSet<String>>,

@@ -26,7 +26,7 @@ pub fn begin_scheduling() {
     wake_promptly();
 }
 
-/// Whether this is the scheduling thread.
+/// Whether the calling thread is the scheduling thread.
 #[must_use]
 pub fn is_scheduling() -> bool {
     IS_SCHEDULING.get()

@@ -3,9 +3,9 @@
 //! wasmtime trusts an artefact as it trusts itself: an artefact that was tampered with would run as native code in the
 //! scheduler. So artefacts lie in a directory that only this user can enter, and only files of this user are read. Each
 //! file begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn,
-//! renamed or stale file, or a file from elsewhere, is not loaded; its component is compiled again. The key is made
-//! with the directory and stays there. The directory has a size limit, and the files that were used longest ago are
-//! deleted first.
+//! renamed or stale file, or a file of another user or machine, is not loaded; its component is compiled again. The key
+//! is made with the directory and stays there. The directory has a size limit, and the files that were used longest ago
+//! are deleted first.
 
 mod refusals;
 
@@ -118,7 +118,7 @@ impl Artefacts {
         let _ = file.set_modified(SystemTime::now());
         #[expect(unsafe_code, reason = "this user wrote these bytes, as their MAC shows")]
         // SAFETY: `store` wrote the bytes of the compiler. This user owns the file. No other user can enter the
-        // directory, which also holds the key of the MAC. The MAC covers the bytes that are in memory here.
+        // directory, which also holds the key of the MAC. The MAC covers the bytes that were read into memory.
         let component = unsafe { Component::deserialize(engine, artefact) };
         component.inspect_err(|error| tracing::debug!("a compiled plugin does not fit this engine: {error}")).ok()
     }

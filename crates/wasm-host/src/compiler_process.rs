@@ -144,8 +144,8 @@ impl CompilerProcess {
 }
 
 impl CompileError {
-    /// Whether compiling the same bytes would end in the same way within the same limits, whatever else the machine
-    /// does.
+    /// Whether the failure depends only on the bytes and the limits, so that another compilation would end in the same
+    /// way.
     pub(crate) fn is_of_the_bytes(&self) -> bool {
         match self {
             Self::Invalid(_) | Self::ProcessorTime(_) | Self::Memory(_) | Self::ArtefactTooLarge { .. } => true,

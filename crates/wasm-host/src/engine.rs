@@ -49,7 +49,7 @@ impl Default for FileLimits {
 /// The options of an [`Engine`].
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// The limits of plugins that have none of their own.
+    /// The limits of plugins without separate limits.
     pub limits: Limits,
     /// Limits by plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
@@ -195,7 +195,7 @@ impl Engine {
         self.shared.clock.set_now(milliseconds);
     }
 
-    /// Sets the limits for components that are loaded from now on. Loaded components keep their own; see
+    /// Sets the limits for components that are loaded from now on. Loaded components keep their limits; see
     /// [`ComponentFactory::with_limits`](crate::ComponentFactory::with_limits).
     pub fn set_limits(&self, limits: Limits, plugin_limits: BTreeMap<String, Limits>) {
         let limits = LimitsByName { default: limits, plugins: plugin_limits };

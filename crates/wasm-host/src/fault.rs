@@ -35,7 +35,7 @@ impl FaultKind {
     }
 }
 
-/// A report of a fault of a plugin in service. The supervisor decides what to do.
+/// A report of a fault of a plugin in service. The supervisor decides about the consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     pub plugin: String,
@@ -131,7 +131,7 @@ impl From<Refused> for CallError {
 }
 
 impl InstanceFault {
-    /// A fault for an answer that passed every check here but that the framework could not use.
+    /// A fault for an answer that passed every check of this crate, and that the framework could not use.
     pub(crate) fn wrong_answer(reason: &str) -> Self {
         Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, text: format!("answered with {reason}") }
     }
@@ -183,7 +183,7 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
 const BELOW_ZERO: u64 = (1 << 32) - (16 << 20);
 
 /// A text with the trap, and with its function if the component has names of functions. A method that the author left
-/// out is a missing function, and WebAssembly does not tell which one it is.
+/// out is a missing function, and WebAssembly does not tell which method is missing.
 fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
     if matches!(trap, Trap::IndirectCallToNull | Trap::BadSignature | Trap::TableOutOfBounds) {
         return format!(

@@ -19,8 +19,8 @@ pub enum WhenNotAsked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The time of one call at an extension point, or of one small delta. The scheduling thread waits for it; a good
-    /// plugin takes microseconds. Like all time limits here, it is processor time of the calling thread, checked every
-    /// 5 ms.
+    /// plugin takes microseconds. Like all time limits of this type, it is processor time of the calling thread,
+    /// checked every 5 ms.
     pub call_timeout: Duration,
     /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, each of which happens once for an
     /// instance.

@@ -68,8 +68,8 @@ impl Engine {
         }
     }
 
-    /// Loads with at most this effort. `None` if more effort is needed to know what the bytes are. [`LoadEffort::Full`]
-    /// always gives a result.
+    /// Loads with at most this effort. `None` if this effort does not show whether the bytes are a plugin.
+    /// [`LoadEffort::Full`] always gives a result.
     #[must_use]
     pub fn try_load(&self, binary: &Binary, effort: LoadEffort) -> Option<Result<ComponentFactory, LoadError>> {
         match self.attempt(binary, None, effort) {
@@ -236,7 +236,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
         Some(_) | None => engine.precompile_component(binary.bytes()).map_err(invalid)?,
     };
     #[expect(unsafe_code, reason = "these bytes were made by this engine, or by the same program on its behalf")]
-    // SAFETY: the bytes are what the compiler of this program wrote, and no other process had them in between.
+    // SAFETY: the bytes are what the compiler of this program wrote, and no other process could change them.
     let component = unsafe { Component::deserialize(engine, &artefact) }.map_err(invalid)?;
     if let Some(artefacts) = &shared.artefacts {
         artefacts.store(binary, &artefact);

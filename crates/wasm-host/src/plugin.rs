@@ -1,8 +1,8 @@
 //! A configured plugin, which the scheduler calls whatever instance serves it.
 //!
-//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of service; its successor is
-//! made elsewhere. The replica must know the symbols of pods, so `sync` comes before every call, also outside of cycles. A plugin that is
-//! not called is informed of pods later.
+//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of
+//! service; another part of the program makes its successor. The replica must know the symbols of pods, so `sync` comes
+//! before every call, also outside of cycles. A plugin that is not called is informed of pods later.
 
 mod classes;
 mod pending;
@@ -62,7 +62,7 @@ pub(crate) struct ComponentPlugin {
     last_fault: String,
     /// Whether the plugin is skipped in this cycle, because its pods may do without it.
     is_passed_over: bool,
-    /// The time of the dry runs in the last cycle that had some.
+    /// The time of the dry runs in the last cycle with dry runs.
     dry_runs: DryRunTime,
     /// A buffer for a set of nodes that is passed to a call.
     rows: Vec<u64>,
@@ -550,7 +550,7 @@ impl Hosted for ComponentPlugin {
     fn tell_kept_changes(&mut self) {
         if let Some(delta) = self.kept.take_oldest() {
             self.pod = None;
-            // A fault ends the instance, and the next attempt reports that.
+            // A fault ends the instance, and the next attempt reports the fault.
             let _ = self.take_in(delta);
         }
     }
@@ -569,7 +569,7 @@ impl Hosted for ComponentPlugin {
 
 impl Reuse for ComponentPlugin {
     fn reach(&mut self, call: &Call<'_>) -> Reach {
-        // If this fails, the next call reports it.
+        // The next call reports a failure of this call.
         let entered = self.enter(call).is_ok();
         self.classes.reach(call.pod).filter(|_| entered).unwrap_or_default()
     }

@@ -18,8 +18,8 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The settings for artefacts that run on other machines than this one. On x86-64 they use the instructions of level
-/// v2, which processors have had since about 2009. On other architectures they use the base instructions.
+/// The settings for artefacts that also run on other machines. On x86-64 they use the instructions of level v2, which
+/// processors have had since about 2009. On other architectures they use the base instructions.
 ///
 /// # Errors
 /// There is no compiler for this architecture.

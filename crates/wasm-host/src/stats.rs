@@ -40,7 +40,7 @@ impl PluginStats {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Calls that asked something about a pod and that the plugin answered, whatever the answer was.
+    /// Calls that asked something about a pod and that the plugin answered, with any answer.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)

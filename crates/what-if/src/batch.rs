@@ -137,7 +137,7 @@ pub struct NodeGroupAnswer {
 /// while pods are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBounds {
-    /// The number of variants. Each step of the search for the size of a node group counts as one.
+    /// The number of variants. Each step of the search for the size of a node group counts as one variant.
     pub variants: usize,
     /// The number of pods in one variant.
     pub pods: usize,
@@ -382,7 +382,7 @@ impl WhatIfRequest {
     }
 }
 
-/// The number of pods that an object makes at most. An object that is no workload counts as one.
+/// The number of pods that an object makes at most. An object that is no workload counts as one pod.
 fn copies(object: &Value) -> usize {
     let numbers = ["/spec/replicas", "/spec/parallelism"];
     let number = numbers.into_iter().find_map(|field| object.pointer(field).and_then(Value::as_u64));

@@ -19,7 +19,7 @@ pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The fields of an object. A value that is not an object becomes one.
+/// The fields of an object. A value that is not an object becomes an empty object.
 pub(crate) fn fields(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -58,7 +58,7 @@ const LABEL_KEYS: [&str; 4] = ["key", "topologyKey", "matchLabelKeys", "mismatch
 /// Maps of texts that plugins may read. The texts may contain any name.
 const DROPPED: [&str; 4] = ["annotations", "managedFields", "images", "message"];
 
-/// Replaces names by digests. The same name has the same digest within one snapshot, so that references still match.
+/// Replaces names by digests. A name has one digest within a snapshot, so that references still match.
 #[derive(Clone, Debug)]
 pub struct Redaction {
     salt: Vec<u8>,

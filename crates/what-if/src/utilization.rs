@@ -26,7 +26,7 @@ pub struct Utilization {
     pub empty_nodes: usize,
     /// The use of each resource, CPU and memory first.
     pub resources: Vec<ResourceUse>,
-    /// Zones by `topology.kubernetes.io/zone`; empty if no node has one.
+    /// Zones by `topology.kubernetes.io/zone`; empty if no node has a zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneUse>,
     /// The share of the free amounts that a usual pod cannot use; absent if no pod is placed.
@@ -54,7 +54,7 @@ pub struct ResourceUse {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneUse {
-    /// The name of the zone; empty for nodes without one.
+    /// The name of the zone; empty for nodes without a zone.
     pub zone: String,
     /// The number of nodes in the zone.
     pub nodes: usize,
@@ -149,8 +149,8 @@ impl<'a> NodeUse<'a> {
         }
     }
 
-    /// The requested share of the allocatable amount, for CPU or memory, whichever is larger; 0 for a node without
-    /// either.
+    /// The requested share of the allocatable amount, for CPU or memory, whichever is larger; 0 for a node without CPU
+    /// and memory.
     #[must_use]
     pub fn share(&self) -> f64 {
         let share = |resource| {
@@ -323,7 +323,7 @@ mod tests {
             utilization.zones.iter().map(|zone| (zone.zone.as_str(), zone.resources[0].percent)).collect();
         assert_eq!(zones, [("east", 0.0), ("west", 37.5)]);
         let fragmentation = utilization.fragmentation.unwrap();
-        // The sum of free CPU is 4.5, which is enough for three such pods. The nodes only have room for one each.
+        // The sum of free CPU is 4.5, which is enough for three such pods. Each node only has room for one pod.
         assert_eq!((fragmentation.fit_in_sum, fragmentation.fit_on_nodes, fragmentation.percent), (3, 2, 33.3));
     }
 }

@@ -9,7 +9,7 @@ const DEVICES: &str = "resource.k8s.io/v1";
 /// The measurement of one row of the table.
 pub(crate) struct Scenario {
     pub(crate) plugin: &'static str,
-    /// Plugins that run beside the measured one.
+    /// Plugins that run beside the measured plugin.
     pub(crate) helpers: &'static [&'static str],
     /// A few words that describe the pod.
     pub(crate) pod: &'static str,

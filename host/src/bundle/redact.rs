@@ -70,7 +70,7 @@ const METRIC_LABELS: &[&str] = &[
     "work",
 ];
 
-/// Replaces names by digests. The same name has the same digest.
+/// Replaces names by digests. A name always has the same digest.
 pub(super) struct Redactor(Redaction);
 
 impl Redactor {

@@ -119,7 +119,7 @@ fn containers_may_do_little_on_their_nodes() {
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     let container = &pod["containers"][0];
     assert!(container["resources"]["limits"]["memory"].is_string());
-    // The container writes only to volumes of its own.
+    // The container writes only to its own volumes.
     let cache = container["env"].as_array().expect("variables").iter().find(|it| it["name"] == "XDG_CACHE_HOME");
     let cache = &cache.expect("a place for the cache")["value"];
     let mounts = container["volumeMounts"].as_array().expect("mounts");

@@ -32,8 +32,8 @@ fn check(name: &str, caused: &[Caused], then: Then, moments: &[Moment]) {
     evaluate(name, &samples, &expected);
 }
 
-/// Makes the table of all stories and a test of each. A row has the name of the test, the alerts with their labels, how
-/// the time goes on, and the story.
+/// Makes the table of all stories and a test of each story. A row has the name of the test, the alerts with their
+/// labels, how the time goes on, and the story.
 macro_rules! stories {
     ($($name:ident: [$($caused:expr),+], $then:ident, $story:path;)+) => {
         /// The alerts of each story.

@@ -191,7 +191,7 @@ impl Chromium {
     }
 }
 
-/// A sandbox with its page: a pod that has a node, and one that has none.
+/// A sandbox with its page: a pod with a node, and a pod without a node.
 struct Site {
     cluster: Cluster,
     address: String,

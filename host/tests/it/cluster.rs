@@ -248,7 +248,7 @@ impl Scheduler {
     }
 }
 
-/// A pod with these requests. Scores differ only if a pod requests both.
+/// A pod with these requests. Scores differ only if a pod requests both resources.
 pub(crate) fn pod(name: &str, cpu: &str, memory: &str) -> Value {
     json!({
         "apiVersion": "v1",

@@ -117,7 +117,7 @@ impl Shell {
         text
     }
 
-    /// Runs all commands of a block but the last, and then starts the last one, which does not end on its own.
+    /// Runs all commands of a block except the last, and then starts the last command, which does not end by itself.
     pub(crate) fn start(&mut self, block: &str) -> Process {
         let at = block.rfind("\nberth ").map_or(0, |at| at + 1);
         self.run(&block[..at]);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Scheduler, Seen, pod};
 
-/// A crash costs three seconds here, not fifteen as by default.
+/// A crash costs three seconds in these tests, not fifteen as by default.
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

@@ -17,7 +17,7 @@ use crate::{
 
 const NODE: &str = "node-00000";
 
-/// The lines about occurrences that the story does not have.
+/// The lines about occurrences outside of the story.
 const NOT_TOLD: [KubeLine; 4] =
     [lines::DELETING_POD_SKIPPED, lines::NO_NODES, lines::ATTEMPT_FAILED, lines::VICTIM_IS_GONE];
 
@@ -35,8 +35,8 @@ async fn make_class(cluster: &Cluster) {
     classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
 }
 
-/// The log of a scheduler of this release and verbosity. Pods are bound, gated, refused, preempted and deleted
-/// meanwhile, and the node changes and goes.
+/// The log of a scheduler of this release and verbosity. Pods are bound, gated, refused, preempted and deleted during
+/// this time, and the node changes and is deleted.
 async fn log_of(release: &str, verbosity: u8) -> String {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1", "--kubernetes-version", release]).await;
     make_class(&cluster).await;

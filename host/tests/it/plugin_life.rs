@@ -164,7 +164,7 @@ impl Bench {
         serde_json::from_str(&ended.out).expect("JSON")
     }
 
-    /// Waits until the list shows `ByPriority` like this, and returns its entry.
+    /// Waits until the list shows `ByPriority` with these values, and returns its entry.
     pub(crate) async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         self.plugin("ByPriority", what, is_right).await
     }
@@ -380,7 +380,7 @@ async fn a_fault_is_one_line_and_one_event() {
     assert_eq!(of_pod.len(), 1, "{of_pod:#?}");
 }
 
-/// The list shows that the plugin is unused, and what to do.
+/// The list shows that the plugin is unused, and the remedy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_no_profile_enables_is_not_called_serving() {
     let mut bench = Bench::start(PLUGIN_CONFIG).await;
@@ -465,7 +465,7 @@ async fn a_probation_does_not_end_before_a_pod_is_tried() {
     bench.plugin("ByPriority", "is off probation", |plugin| plugin["state"] == "serving").await;
 }
 
-/// A panic that the plugin does not catch, here in Rust, is a fault like any other.
+/// An uncaught panic of a plugin in Rust is a fault like any other fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     let mut bench = Bench::start_with(|dir| {

@@ -59,7 +59,7 @@ pub use wit_bindgen::rt;
 /// ```
 ///
 /// `cycle` is exported with the points that are called within a cycle, and `sync` with those that read nodes, from
-/// PreFilter to Normalize. A plugin may have none of these and still read columns, pods, objects or labels. It then
+/// PreFilter to Normalize. A plugin without these points may still read columns, pods, objects or labels. It then
 /// requests its replica: `berth_sdk::export!(MyPermit, sync);`.
 #[macro_export]
 macro_rules! export {

@@ -29,7 +29,7 @@ pub trait NodePlugin: Sized + Send + 'static {
     /// `#[serde(default)]` for fields that may be left out.
     type Args: DeserializeOwned;
 
-    /// The data that [`NodeView`] needs. A column that is not named here is always empty.
+    /// The data that [`NodeView`] needs. A column that is not in this list is always empty.
     fn needs() -> Needs;
 
     /// A plugin configured with the profile's arguments.

@@ -28,7 +28,7 @@ use crate::{
 /// created.
 const DISABLED_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
 
-/// The differences of a control plane from the usual one.
+/// The differences of a control plane from the default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Additional flags for kube-apiserver.

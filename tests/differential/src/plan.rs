@@ -42,7 +42,7 @@ const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
 const CREATES: u64 = 62;
 /// The percentage of the other steps that change the devices of a node or the storage, if there are any.
 const CHANGES_OF_RESOURCES: u64 = 25;
-/// If there are more pods than this, steps delete some.
+/// If there are more pods than this number, steps delete some pods.
 const MANY_PODS: usize = 60;
 
 impl Plan {

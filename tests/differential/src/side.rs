@@ -186,7 +186,7 @@ impl Side {
         Ok(true)
     }
 
-    /// The state of volumes and of claims for them, in rounds that have some.
+    /// The state of volumes and of claims for them, in rounds with volumes.
     pub(crate) async fn volumes(&self) -> Result<BTreeMap<String, String>> {
         if self.kind != RoundKind::Volumes {
             return Ok(BTreeMap::new());

@@ -18,8 +18,8 @@ const DRIVER: &str = "disk.csi.example.com";
 /// A driver that reports the free capacity in each zone.
 const TRACKED_DRIVER: &str = "tracked.csi.example.com";
 const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
-/// The classes of claims. Volumes of the last class would be bound when the claim is created, but no controller does
-/// that here.
+/// The classes of claims. Volumes of the last class would be bound when the claim is created, but no such controller
+/// runs.
 const CLASSES: [&str; 8] = ["local", "local", "local", "dynamic", "dynamic", "zonal", "tracked", "immediate"];
 const SIZES: [&str; 4] = ["1Gi", "5Gi", "5Gi", "20Gi"];
 const ZONES: [&str; 3] = ["z0", "z1", "z2"];

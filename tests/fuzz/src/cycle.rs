@@ -1,5 +1,5 @@
-//! An arbitrary cluster and pod go through the whole cycle with all default plugins, twice. The cluster changes in
-//! between.
+//! An arbitrary cluster and pod go through the whole cycle with all default plugins, twice. The cluster changes between
+//! the two cycles.
 
 use std::{convert::Infallible, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Plugins with one fault at one extension point, whatever the pod is.
+//! Plugins with one fault at one extension point, with any pod.
 
 use anyhow::Result;
 

@@ -22,7 +22,7 @@ pub fn imports_wasi() -> Result<Vec<u8>> {
     opens_files("Wasi")
 }
 
-/// The same under another name.
+/// The component under another name.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -18,7 +18,7 @@ pub struct Language {
     pub folder: &'static str,
 }
 
-/// The languages with a toolchain of their own. Rust's toolchain is part of the repository.
+/// The languages with a separate toolchain. Rust's toolchain is part of the repository.
 pub const LANGUAGES: [Language; 4] = [
     Language { name: "C", folder: "c" },
     Language { name: "Python", folder: "python" },

@@ -202,7 +202,7 @@ pub struct PostFilter {
     pub best: Vec<String>,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The same without DynamicResources.
+    /// The answers without DynamicResources.
     #[serde(rename = "withoutDRA")]
     pub without_claims: Option<WithoutClaims>,
     /// The allocated claims of the pod, of which any one is deallocated.

@@ -27,9 +27,9 @@ pub struct TestedProfile {
     pub profile: Profile,
     /// The plugins that the configuration enables but the execution does not have.
     missing: BTreeSet<PluginName>,
-    /// All Filter plugins in order, including missing ones.
+    /// All Filter plugins in order, including missing plugins.
     filters: Vec<PluginName>,
-    /// The weights of all Score plugins, including missing ones.
+    /// The weights of all Score plugins, including missing plugins.
     pub(crate) weights: BTreeMap<String, i64>,
 }
 

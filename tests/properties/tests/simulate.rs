@@ -87,7 +87,7 @@ impl Case {
         }
     }
 
-    /// The same cluster as a manifest.
+    /// The cluster as a manifest.
     fn manifest(&self) -> String {
         let nodes = (0..).zip(&self.nodes).map(|(number, recipe)| {
             let mut node = nodes::node(number, recipe);

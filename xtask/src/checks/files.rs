@@ -24,7 +24,7 @@ const NO_SUBJECTS: [&str; 2] = ["Of ", "To "];
 /// The folders of libraries. Their errors must be types.
 const LIBRARIES: [&str; 2] = ["crates", "sdks"];
 /// The number of types `Result<_, String>` that a library may name outside its tests. Libraries that are not listed may
-/// name none. The SDK for Rust implements signatures that are generated from WIT.
+/// name no such type. The SDK for Rust implements signatures that are generated from WIT.
 const TEXTS_AS_ERRORS: Ceilings = &[("berth-sdk", 2)];
 /// The number of comments of a package that may cite a document outside the repository.
 const MISSING_SOURCES: Ceilings = &[];
@@ -169,7 +169,7 @@ fn is_result_of_text(tokens: &[TokenTree]) -> bool {
             _ => {}
         }
         if depth == 0 {
-            // `anyhow::Result<String>` has an error type of its own.
+            // `anyhow::Result<String>` has its own error type.
             let has_error = last_argument > 2;
             return has_error && matches!(&tokens[last_argument..at], [TokenTree::Ident(name)] if *name == "String");
         }

@@ -37,7 +37,7 @@ pub(super) struct Module {
 /// The names and paths in a module.
 #[derive(Debug, Default)]
 struct Content {
-    /// Names defined here.
+    /// The names that the module defines.
     items: HashSet<String>,
     /// Names that the module imports or re-exports, with their paths.
     imports: HashMap<String, Segments>,
@@ -130,7 +130,7 @@ impl Tree {
         })
     }
 
-    /// Adds a module and those inside it. `folder` is where the files of its children are.
+    /// Adds a module and those inside it. `folder` contains the files of its children.
     fn add(
         &mut self,
         name: &str,
@@ -260,7 +260,7 @@ impl Scan {
                     }
                 }
             }
-            // `::crate_name` is not a path of this crate, but `$crate::…` is.
+            // `::crate_name` is not a path of this crate, but `$crate::…` is a path of this crate.
             TokenTree::Punct(_) | TokenTree::Literal(_) => 1,
         }
     }

@@ -59,7 +59,7 @@ const STORMS: [Storm; 6] = [
 ];
 
 impl EngineRunner<'_> {
-    /// Runs each storm on a cluster of its own.
+    /// Runs each storm on a separate cluster.
     pub(super) fn all_storms(&mut self, conditions: &RunConditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
         let storms = STORMS.iter().map(|storm| {
             writeln!(io::stderr(), "{}", storm.name)?;

@@ -1,4 +1,4 @@
-//! The list of workloads, and the scene of each.
+//! The list of workloads, and the scene of each workload.
 
 use berth_testing::PodMaker;
 use serde_json::Value;
@@ -254,7 +254,7 @@ fn unschedulable(size: Size) -> Scene {
     }
 }
 
-/// Half as many pods as the initial ones wait at a gate, and the initial pods are deleted one by one.
+/// Gated pods, half as many as the initial pods, wait, and the initial pods are deleted one by one.
 fn while_gated(size: Size) -> Scene {
     let light = |n: usize, prefix: &'static str| Pods::new(n, move |index| pods::light_pod(prefix, index).json());
     let n_initial = size.initial;

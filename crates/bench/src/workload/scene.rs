@@ -13,14 +13,14 @@ pub struct Scene {
     pub nodes: Vec<Value>,
     /// Namespaces, volumes, claims, services and similar objects, in the order in which they are created.
     pub objects: Vec<Value>,
-    /// Objects that controllers make from `objects` and the pods. The benchmark creates them only without an API server,
-    /// because no controllers run then.
+    /// Objects that controllers make from `objects` and the pods. The benchmark creates them only without an API
+    /// server, because no controllers run in that case.
     pub made_by_controllers: Vec<Value>,
     /// Pods that are on nodes from the beginning.
     pub placed: Pods,
     /// Pods that the scheduler places before the clock starts.
     pub initial: Pods,
-    /// Pods that wait all the time: gated ones, and pods that fit nowhere.
+    /// Pods that wait all the time: gated pods, and pods that fit nowhere.
     pub pending: Pods,
     /// The measured pods.
     pub measured: Pods,
@@ -62,7 +62,7 @@ impl Pods {
         Self::new(n, move |index| pods::light_pod("placed", index).on(&nodes::name(index % n_nodes)).json())
     }
 
-    /// Pods that fit on no node, even an empty one.
+    /// Pods that do not even fit on an empty node.
     #[must_use]
     pub fn unschedulable(n: usize) -> Self {
         Self::new(n, |index| pods::too_large_of_low_priority("too-large", index).json())

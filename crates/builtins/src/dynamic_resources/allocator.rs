@@ -68,7 +68,7 @@ pub(super) enum AllocationOutcome {
 pub(super) struct Devices {
     picked: Vec<PickedDevice>,
     of_node: Arc<[NodeDevice]>,
-    /// The alternative of each request with alternatives: 0 is the preferred one.
+    /// The alternative of each request with alternatives: 0 is the preferred alternative.
     pub(super) choices: Vec<usize>,
 }
 

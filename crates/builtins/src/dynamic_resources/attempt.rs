@@ -28,7 +28,7 @@ pub(super) struct AllocationAttempt {
     pub(super) extended: Option<ExtendedResources>,
     /// The claim that an earlier attempt made for the extended resources.
     existing: Option<ClaimOfPod>,
-    /// One entry for each set of extended resources that nodes lack. There is usually one.
+    /// One entry for each set of extended resources that nodes lack. Usually there is one such set.
     node_requests: Vec<NodeRequest>,
     /// Results by node, for the nodes that were checked.
     results: Vec<Option<NodeResult>>,
@@ -77,7 +77,7 @@ struct FoundDevices {
 /// The allocations of a node for a pod.
 #[derive(Debug, Default)]
 pub(super) struct NodeAllocations<'a> {
-    /// An allocation for each claim without one so far, in order; the claim for extended resources last.
+    /// An allocation for each claim that had no allocation so far, in order; the claim for extended resources last.
     pub(super) allocations: Vec<Allocation>,
     pub(super) extended_claim: Option<&'a ExtendedClaim>,
 }

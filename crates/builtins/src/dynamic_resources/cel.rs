@@ -2,8 +2,8 @@
 //! `CELDeviceSelector`.
 //!
 //! `device.driver` is a string. `device.attributes` and `device.capacity` are maps from a domain to the map of values
-//! that the domain defines; an unknown domain is an empty map. Quantities and semantic versions are types of their own.
-//! An expression that is in use is compiled once and evaluated once for each device, since every attempt evaluates the
+//! that the domain defines; an unknown domain is an empty map. Quantities and semantic versions are separate types. An
+//! expression that is in use is compiled once and evaluated once for each device, since every attempt evaluates the
 //! same few expressions for the same devices. The caches are bounded in bytes, and unused entries are freed.
 //!
 //! Deliberately absent: a type checker (the API server runs one), durations and timestamps (devices have none), the

@@ -122,7 +122,7 @@ impl ClaimTable {
         }
     }
 
-    /// Ends the allocation in flight if the claim has an allocation from any writer, or no longer has one.
+    /// Ends the allocation in flight once the claim has an allocation from any writer, or has lost its allocation.
     fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
         let sent = self.in_flight.get(holder).and_then(|in_flight| in_flight.sent.as_ref());
         let is_later = matches!(sent, Some(SentWrites::Changes { resource_version })
@@ -187,7 +187,7 @@ impl ClaimTable {
         }
     }
 
-    /// Gives the devices of an allocation in flight back, if there is one.
+    /// Gives the devices of an allocation in flight back, if the claim has an allocation in flight.
     pub(super) fn unreserve(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.remove(holder) {
             self.in_use.remove(&in_flight.allocation);
@@ -313,7 +313,7 @@ mod tests {
         table.insert(&of_version("6", None));
         table.insert(&of_version("7", Some(FINALIZER)));
         check_held(&table, &["x"]);
-        // The claim was allocated in between.
+        // Another writer has allocated the claim.
         table.insert(&of_version("10", None));
         check_held(&table, &[]);
 

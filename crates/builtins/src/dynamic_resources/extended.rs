@@ -23,7 +23,7 @@ const UNNAMED: &str = "<extended-resources>";
 /// The extended resources of a pod; devices can stand for at least one of them.
 #[derive(Debug)]
 pub(super) struct ExtendedResources {
-    /// Resources, each with the DeviceClass that maps to it, if there is one.
+    /// Resources, each with the DeviceClass that maps to it; `None` if no class does.
     resources: Vec<(Sym, Option<String>)>,
     /// The claim that an earlier attempt made.
     pub(super) existing: Option<Arc<ResourceClaim>>,
@@ -91,9 +91,9 @@ impl ExtendedResources {
     }
 }
 
-/// Regular containers and sidecars get devices of their own. Other init containers end before later containers start,
-/// so they use the devices of the later containers. If the largest init container needs more, the difference is
-/// requested in addition.
+/// Regular containers and sidecars get separate devices. Other init containers end before later containers start, so
+/// they use the devices of the later containers. If the largest init container needs more, the difference is requested
+/// in addition.
 fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: Sym, name: &str, class: &str) {
     let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource);
     let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);

@@ -31,8 +31,8 @@ pub(super) struct ClaimReservation {
     pod_name: String,
     claims: Vec<ReservedClaim>,
     extended: Option<ReservedExtended>,
-    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources here, which it
-    /// cannot enter in the pod.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. It could not enter
+    /// such a claim in the pod.
     #[serde(default)]
     pub(super) has_no_mappings: bool,
     /// Whether PreBind has returned the writes.

@@ -39,7 +39,7 @@ fn a_claim_is_allocated_and_reserved_for_its_pod() {
     assert_eq!(claim["status"]["reservedFor"], json!([{"resource": "pods", "name": "p", "uid": "p-uid"}]));
     let result = json!({"request": "r", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"});
     assert_eq!(claim["status"]["allocation"]["devices"]["results"], json!([result]));
-    // A second attempt has nothing left to do.
+    // A second attempt finds nothing to do.
     assert_eq!(cluster.verdicts(3, &pod), ["", NOT_HERE]);
     assert_eq!(cluster.reserve(3, &pod, 0), "");
     assert_eq!(cluster.pre_bind(3, &pod, 0), Ok(Vec::new()));

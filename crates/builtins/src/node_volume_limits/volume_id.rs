@@ -39,7 +39,7 @@ pub(super) struct CountedVolume {
 pub(super) struct CountedClaim {
     /// The volume's name; empty until the claim is bound.
     pub(super) volume_name: Box<str>,
-    /// The class; empty if the claim names none.
+    /// The class; empty if the claim names no class.
     pub(super) class: Box<str>,
     /// The uid of the claim's controller.
     pub(super) owner: Option<Box<str>>,

@@ -1,4 +1,4 @@
-//! `PodTopologySpreadArgs`: constraints for pods that have none of their own.
+//! `PodTopologySpreadArgs`: constraints for pods without constraints.
 
 use berth_model::{Sym, Symbols, pod::SpreadConstraint};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ struct ConstraintArgs {
     match_label_keys: Option<Vec<String>>,
 }
 
-/// The constraints for pods that have none of their own.
+/// The constraints for pods without constraints.
 #[derive(Debug)]
 pub(super) struct DefaultConstraints {
     is_system: bool,

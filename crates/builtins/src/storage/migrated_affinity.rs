@@ -157,7 +157,7 @@ fn replace_key(selector: &mut NodeSelector, from: &str, to: &str) {
     }
 }
 
-/// Adds the zones of a label to each term, or to a new term if there is none.
+/// Adds the zones of a label to each term, or to a new term if the selector has no terms.
 fn add_zones(selector: &mut Option<NodeSelector>, key: &str, zones: &str) {
     let zones = zones.split(SEPARATOR).map(str::trim).filter(|zone| !zone.is_empty());
     let values: BTreeSet<String> = zones.map(str::to_owned).collect();

@@ -206,7 +206,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Finds existing volumes for the claim. Returns the nodes for which there is none.
+    /// Finds existing volumes for the claim. Returns the nodes that have no volume for the claim.
     fn find_volumes(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,

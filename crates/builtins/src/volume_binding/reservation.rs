@@ -120,7 +120,7 @@ impl VolumeReservation {
         provisioned.for_each(|it| claims.restore(&it.namespace, &it.name));
     }
 
-    /// The patches, volumes first. The second call returns none.
+    /// The patches, volumes first. The second call returns no patches.
     pub(super) fn take_patches(&mut self) -> Vec<Effect> {
         if std::mem::replace(&mut self.is_written, true) {
             return Vec::new();

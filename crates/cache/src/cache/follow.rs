@@ -36,7 +36,8 @@ impl Cache {
         self.nodes.keys().copied()
     }
 
-    /// The objects of other kinds that come after `after`, in the order of their keys. `None` starts at the first one.
+    /// The objects of other kinds that come after `after`, in the order of their keys. `None` starts at the first
+    /// object.
     pub fn objects_after(&self, after: Option<&Arc<ObjectKey>>) -> impl Iterator<Item = (&Arc<ObjectKey>, &Arc<[u8]>)> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.objects.range::<Arc<ObjectKey>, _>((begin, Bound::Unbounded))

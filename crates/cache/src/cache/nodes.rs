@@ -74,7 +74,7 @@ impl Cache {
         self.record_row(idx, columns);
     }
 
-    /// Writes a column that depends only on the node's own object. The other columns depend on pods and are left alone.
+    /// Writes a column that depends only on the node's own object. The other columns depend on pods and do not change.
     fn write_column(&mut self, idx: NodeIdx, column: Column, node: &Node) {
         match column {
             Column::Unschedulable => self.table.set_unschedulable(idx, node.unschedulable),

@@ -72,7 +72,7 @@ impl Assumed {
 pub enum Added {
     /// The pod was not known.
     New,
-    /// The pod was assumed, on this node or on another one.
+    /// The pod was assumed, on this node or on another node.
     Confirmed {
         /// The node on which the pod was assumed to be.
         assumed_on: Sym,
@@ -112,7 +112,7 @@ pub enum Inconsistency {
         /// The uid of the pod.
         uid: PodUid,
     },
-    /// The pod has no uid. Every pod of the API server has one.
+    /// The pod has no uid. Every pod of the API server has a uid.
     #[error("a pod without a uid can't be cached")]
     NoUid,
 }
@@ -146,8 +146,8 @@ impl Cache {
         Ok(self.remove_pod(&assumed.uid).map(|removed| removed.pod))
     }
 
-    /// Adds a pod that the API server shows on `pod.node_name`, or updates it. An assumed pod becomes a real one, on
-    /// whichever node it appears.
+    /// Adds a pod that the API server shows on `pod.node_name`, or updates it. An assumed pod becomes a real pod, on
+    /// the node that the API server shows.
     ///
     /// # Errors
     /// The pod has no uid.

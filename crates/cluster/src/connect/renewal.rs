@@ -120,7 +120,7 @@ impl Renewal {
         Ok(())
     }
 
-    /// Waits until a certificate of a credential plugin is about to expire. Waits for ever if there is none.
+    /// Waits until a certificate of a credential plugin is about to expire. Waits for ever without such a certificate.
     pub async fn runs_out(&self) {
         let until = self.current.read().unwrap_or_else(PoisonError::into_inner).valid_until();
         let Some(until) = until else { return std::future::pending().await };

@@ -154,7 +154,7 @@ async fn a_full_queue_takes_a_few_of_another_profile() {
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     recorder.record(scheduled("first"));
     let _unanswered = server.next().await;
-    // A paused clock runs a timer out once nothing else is left to do.
+    // A paused clock runs a timer out once no other task can run.
     let settled = || tokio::time::sleep(Duration::from_millis(1));
     for n in 0..QUEUE_LEN {
         recorder.record(scheduled(&n.to_string()));

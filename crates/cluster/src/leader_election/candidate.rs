@@ -31,7 +31,7 @@ pub(super) enum Verdict {
     Held { by: String },
     /// The coordinator has not chosen a holder, or the holder has not renewed the Lease in time.
     Unassigned,
-    /// The candidate holds the Lease, and the coordinator prefers another one.
+    /// The candidate holds the Lease, and the coordinator prefers another candidate.
     EndOfTerm { preferred: String },
     /// Writing this record makes or keeps the candidate the leader, on condition that the Lease has not changed.
     Write(LeaseRecord),
@@ -70,7 +70,7 @@ impl Candidate {
         verdict
     }
 
-    /// Records that the candidate wrote this, and no other candidate came in between.
+    /// Records that the candidate wrote this record, and that no other candidate wrote before it.
     pub(super) fn wrote(&mut self, record: LeaseRecord, now: Duration) {
         self.observed = Some((record, now));
     }
@@ -158,7 +158,7 @@ mod tests {
         let lease = written(first.look(None, seconds(1000), "t0"));
         assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (0, 15));
         first.wrote(lease.clone(), seconds(1000));
-        // Each machine has a clock of its own.
+        // Each machine has its own clock.
         let held = Verdict::Held { by: "first".into() };
         assert_eq!(second.look(Some(lease.clone()), seconds(7), "t1"), held);
         let renewed = first.renewal("t2").expect("first leads");

@@ -31,7 +31,7 @@ pub(super) enum ObjectChange {
     Changed,
     /// The reader has seen exactly this version.
     Unchanged,
-    /// The object that had this name has been deleted, and this is another object.
+    /// The object that had this name has been deleted, and the known object is another object.
     Replaced { old: Identity },
 }
 

@@ -1,9 +1,9 @@
 //! The life of one kind's watch: list, follow, reconnect, relist.
 //!
 //! A session either knows the resource version from which to go on, or must list first. Lists are streamed over the
-//! watch itself, as kube-scheduler's are. A server that refuses or ignores this is asked for pages instead, from then
-//! on. A healthy session goes on at once after its connection ended, for any reason. Any other session waits first, a
-//! little longer each time.
+//! watch itself, as kube-scheduler's are. A session with a server that refuses or ignores streamed lists asks for pages
+//! from then on. A healthy session goes on at once after its connection ended, for any reason. Any other session waits
+//! first, a little longer each time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// Makes the next connection begin with a list if one is wanted. The list answers all requests so far.
+    /// Makes the next connection begin with a list if a list was requested. The list answers all requests so far.
     fn take_wish_for_list(&mut self) {
         if self.relists.has_changed().unwrap_or_default() {
             self.resume_from = None;
@@ -338,7 +338,7 @@ impl Session {
             send_initial_events,
             ..WatchParams::default()
         };
-        // An unset version asks for the newest state of a streamed list, where "0" would accept any cached one.
+        // An unset version asks for the newest state of a streamed list, where "0" would accept any cached state.
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(RequestFailure::from)?;
@@ -352,8 +352,8 @@ impl Session {
         })
     }
 
-    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests that take
-    /// no object from the server may be stopped like this.
+    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests whose
+    /// answer is not consumed may be stopped in this way.
     async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
         tokio::select! {
             biased;

@@ -160,7 +160,7 @@ async fn a_list_that_is_asked_for_tells_what_a_silent_watch_kept_back() {
     assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
     let mut half = call.stream();
     half.send("ADDED", &pod("a", "1", "5")).await;
-    // A list that is older than the second request answers neither.
+    // A list that is older than the second request answers neither request.
     watch.handle.relist();
     let mut list = watch.server.next().await.stream();
     list.send("ADDED", &pod("a", "1", "5")).await;

@@ -1,4 +1,4 @@
-//! The patch from a pod's old status to its new one.
+//! The patch from a pod's old status to its new status.
 //!
 //! It is the strategic merge diff of the two statuses. Conditions merge by type: a new condition is sent whole, and a
 //! changed condition only with its changes.

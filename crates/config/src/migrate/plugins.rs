@@ -60,7 +60,7 @@ impl ProfilePlugins {
         list(&mut self.0, point, "enabled").push(entry);
     }
 
-    /// Replaces plugins that no longer exist with the current ones.
+    /// Replaces plugins that no longer exist with current plugins.
     pub(super) fn migrate(&mut self, profile: &mut Map<String, Value>, notes: &mut Vec<String>) {
         let points: Vec<String> = self.0.keys().cloned().collect();
         for point in &points {

@@ -141,7 +141,7 @@ pub(super) struct PluginEntries(pub(super) Vec<PluginEntry>);
 #[serde(try_from = "Vec<ProfileEntry>")]
 pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 
-// `flatten` and `deny_unknown_fields` exclude each other, so the fields of `SettingsFields` are repeated here.
+// `flatten` and `deny_unknown_fields` exclude each other, so this type repeats the fields of `SettingsFields`.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,7 +1,8 @@
-//! The points after a node was chosen: Reserve, Permit, Bind and PostBind, and PostFilter for a cycle that chose none.
-//! PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
+//! The points after a node was chosen: Reserve, Permit, Bind and PostBind, and PostFilter for a cycle that chose no
+//! node. PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
 //!
-//! Nothing here acts. The effects that plugins ask for are returned, each with the plugin that asked.
+//! The functions only ask plugins; they carry out no effect. The effects that plugins ask for are returned, each with
+//! the plugin that asked.
 
 use berth_model::NodeIdx;
 

@@ -161,8 +161,8 @@ fn best_node(attempt: &mut Attempt) -> Result<NodeIdx, Status> {
     attempt.choose().ok_or_else(|| Status::error("no node has a score"))
 }
 
-/// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped
-/// and the search goes on.
+/// The node that the hint names, if the node of the pod before is full. If a plugin breaks at this node, the hint is
+/// dropped and the search goes on.
 fn hinted_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -186,8 +186,8 @@ fn hinted_node(
 }
 
 /// The node to which the pod is nominated, if it passes. If it does not pass, the reason is written into `diagnosis` at
-/// once: PreFilter may have excluded the node, and then no plugin would be asked about it again. If a plugin breaks
-/// here, the node loses its precedence and the search goes on.
+/// once: PreFilter may have excluded the node, and then no plugin would be asked about it again. If a plugin breaks at
+/// this node, the node loses its precedence and the search goes on.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -2,7 +2,8 @@
 //! work is done, in groups of plugins that may run in parallel (KEP-5278; `RunPreBindPreFlights` and
 //! `RunPreBindPlugins` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`).
 //!
-//! Nothing here acts. The effects that plugins ask for are returned, each with the plugin that asked.
+//! The functions only ask plugins; they carry out no effect. The effects that plugins ask for are returned, each with
+//! the plugin that asked.
 
 use berth_model::NodeIdx;
 
@@ -115,7 +116,7 @@ pub enum PreBindRun {
 }
 
 /// Runs PreBind plugins from position `from` on, up to the first group in which a plugin wants an effect carried out.
-/// Neighbouring plugins that allow it form one group; every other plugin is a group of its own.
+/// Neighbouring plugins that allow it form one group; every other plugin is alone in its group.
 ///
 /// # Errors
 /// The plugin that refused or broke.

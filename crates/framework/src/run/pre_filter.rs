@@ -15,7 +15,7 @@ use crate::{
 pub enum PreFilterOutcome {
     /// Filter is next.
     Proceed,
-    /// The pod fits on no node. `plugins` are the plugins that decided this.
+    /// The pod fits on no node. `plugins` are the plugins that left no node.
     Rejected {
         /// The reason.
         status: Status,

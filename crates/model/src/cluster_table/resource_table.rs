@@ -10,7 +10,7 @@ use crate::{delta::ResourceColumns, node_set::NodeIdx, pod::Resources, symbols::
 #[derive(Clone, Debug, Default)]
 pub struct ResourceTable {
     columns: FxHashMap<Sym, Vec<i64>>,
-    /// The number of columns that remained after the last search for unused ones.
+    /// The number of columns that remained after the last search for unused columns.
     n_in_use: usize,
 }
 

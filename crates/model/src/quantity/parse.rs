@@ -3,7 +3,7 @@
 use super::decimal::Decimal;
 use super::{Amount, Format, ParseQuantityError, Quantity};
 
-/// The largest exponent. With larger ones, a few bytes of manifest could fill the memory with digits.
+/// The largest exponent. With larger exponents, a few bytes of manifest could fill the memory with digits.
 const MAX_EXPONENT: i32 = 9999;
 /// The number of decimals of the finest amount, 10^-9 ("nano").
 const NANO_DECIMALS: i32 = 9;

@@ -22,7 +22,7 @@ impl Symbols {
     /// object of the time may be in use any more; an object that is dropped later returns nothing.
     pub fn end_temporary(&mut self, begun: TemporarySymbols) {
         let TemporarySymbols { n_texts, n_unused } = begun;
-        // An object that is dropped later would otherwise release a symbol that stands for another string by then.
+        // Without this new list, an object that is dropped later would release a symbol that stands for another string.
         self.returned = Returned::default();
         while self.texts.len() > n_texts {
             let Some(text) = self.texts.pop() else { break };

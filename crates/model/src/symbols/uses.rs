@@ -57,7 +57,7 @@ impl Drop for Interning<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Uses(Option<Arc<Used>>);
 
-/// The symbols of one object. Most pods have no more symbols than fit in here.
+/// The symbols of one object. The symbols of most pods fit in this array.
 pub(super) type UsedSymbols = SmallVec<[Sym; 8]>;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Used {
 }
 
 impl Uses {
-    /// The number of symbols, including repetitions. It measures how large the object is.
+    /// The number of symbols, including repetitions. The number measures the size of the object.
     #[must_use]
     pub fn n_symbols(&self) -> usize {
         self.0.as_ref().map_or(0, |used| used.symbols.len())

@@ -314,7 +314,7 @@ fn content(copied: &Copied, filter: &Filter) -> Markup {
     }
 }
 
-/// The number of groups that are shown at once. The rest can be opened.
+/// The number of groups that are shown at once. A click opens the remaining groups.
 const N_GROUPS: usize = 20;
 
 fn group_table(what: &str, groups: &[Group], chosen: &str, link: impl Fn(&str) -> String) -> Markup {

@@ -43,7 +43,7 @@ impl Cases {
                 .map_err(|error| Usage(format!("{path}: grants: {name} {}", missing(&granted, manifest, &error))))?;
             grants = granted.grants();
         }
-        // No scheduler waits for the plugin here, so its share of time does not matter.
+        // No scheduler waits for the plugin, so its share of time does not matter.
         let limits = (!file.limits.is_null()).then(|| Limits { share: None, ..limits(&settings) });
         Ok(Self { file, limits, grants })
     }

@@ -68,7 +68,7 @@ fn list() -> Result<()> {
     Ok(())
 }
 
-/// The warning about a name that a built-in plugin has.
+/// The warning about a name of a built-in plugin.
 fn warning_of_built_in(name: &str) -> Option<String> {
     berth_builtins::factory(name)?;
     Some(format!(

@@ -141,7 +141,7 @@ fn rows(factory: &dyn PluginFactory, situation: &Situation, seed: u64, source: &
     Ok(checks.into_iter().map(|check| Row { case: situation.name().map(str::to_owned), check }).collect())
 }
 
-/// The files on the command line, or the files beside the plugin. An artifact of a registry has none.
+/// The files on the command line, or the files beside the plugin. An artifact of a registry has no files beside it.
 fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
     if !verify.cases.is_empty() {
         return Ok(verify.cases.clone());

@@ -38,7 +38,7 @@ pub struct Approval {
     pub signed_by: Vec<String>,
 }
 
-/// The files beside a plugin's file. A file that is too large is cut off, and cannot be parsed then.
+/// The files beside a plugin's file. A file that is too large is cut off, so that it cannot be parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Companions(Vec<Option<Vec<u8>>>);
 

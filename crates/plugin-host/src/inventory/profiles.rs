@@ -21,7 +21,7 @@ impl PluginInventory {
     /// Builds the profiles of `settings`. The inventory keeps these profiles up to date.
     ///
     /// # Errors
-    /// A plugin refuses its arguments. Nothing has changed then.
+    /// A plugin refuses its arguments. Nothing has changed in this case.
     pub fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>, Usage> {
         let mut missing = BTreeSet::new();
         let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
@@ -84,7 +84,7 @@ impl PluginInventory {
         self.rules.settings.useless_names(&plugins, &profiles)
     }
 
-    /// The same names, compared with the profiles that are kept up to date.
+    /// The names, compared with the profiles that are kept up to date.
     pub(crate) fn useless_names_now(&self) -> Vec<UselessName> {
         let statuses = self.registry.names().filter_map(|name| self.status(name));
         let profiles: BTreeSet<String> =

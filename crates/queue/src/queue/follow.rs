@@ -44,7 +44,7 @@ impl Queue {
         Some(Waiting { record: record.clone(), queue: place.sub_queue(), backoff_until })
     }
 
-    /// The waiting pods that follow the pods in `visited`, at most `limit`. Pods that move in between are in
+    /// The waiting pods that follow the pods in `visited`, at most `limit`. Pods that move between two calls are in
     /// [`Self::changed_pods`], so a reader of both sees all pods. A result of fewer than `limit` pods means that no
     /// more follow.
     pub fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {

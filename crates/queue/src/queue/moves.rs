@@ -198,7 +198,7 @@ impl Queue {
     }
 
     /// Tries a pod again that `plugin` keeps out of activeQ without having been asked, because the plugin can be asked
-    /// again. A pod that another plugin gates, or none, stays where it is.
+    /// again. Pods that other plugins gate, and pods that no plugin gates, keep their places.
     pub fn retry_gated(&mut self, uid: &str, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let gated_by = self.places.get(uid).and_then(|pod| pod.record.gated_by.as_deref());
         if gated_by == Some(plugin) {

@@ -91,7 +91,7 @@ struct Waiting {
 enum Concurrency {
     /// No other request.
     Exclusive,
-    /// The awaited effects of plugins other than this one.
+    /// The awaited effects of other plugins.
     WithOtherPlugins(Arc<str>),
 }
 
@@ -176,7 +176,7 @@ fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> 
         cycle: later.cycle.or(earlier.cycle),
         old_conditions: later.old_conditions.clone(),
         condition: later.condition.clone().or_else(|| earlier.condition.clone()),
-        // The later change assumes that the earlier one's nomination was written.
+        // The later change assumes that the nomination of the earlier change was written.
         old_nominated_node_name: earlier.old_nominated_node_name.clone(),
         nominated_node_name: later.nominated_node_name.clone().or_else(|| earlier.nominated_node_name.clone()),
     })

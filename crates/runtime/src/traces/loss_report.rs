@@ -83,7 +83,7 @@ impl ExportObserver for LossReport {
         }
     }
 
-    // The scheduling thread calls this, so nothing is written to the log here.
+    // The scheduling thread calls this function, so the function writes nothing to the log.
     fn dropped(&self) {
         self.metrics.lost(1, LostSpans::QueueFull);
         self.n_dropped.fetch_add(1, Ordering::Relaxed);

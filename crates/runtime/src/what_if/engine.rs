@@ -1,6 +1,6 @@
-//! The thread that answers what-if questions. While there are questions, it keeps a scheduler that follows the running
-//! one by its changes, with instances of the plugins of its own. Each variant of a question is a fork of this scheduler,
-//! which is reverted with an effort that follows the changes.
+//! The thread that answers what-if questions. While there are questions, it keeps a second scheduler with separate
+//! instances of the plugins, which follows the running scheduler by its changes. Each variant of a question is a fork
+//! of this scheduler, which is reverted with an effort that follows the changes.
 //!
 //! If there was no question for a while, the scheduler is dropped with its plugins, and the scheduling thread no longer
 //! notes changes for it.
@@ -44,7 +44,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// The stack of the thread, which is as large as the scheduling thread's.
 const STACK: usize = 8 * berth_wasm_host::MAX_STACK;
 
-/// The number of copies so far, so that each has tokens of its own.
+/// The number of copies so far, so that the tokens of different copies differ.
 static N_COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// The time of the first token. It tells the tokens of two processes apart.
@@ -84,7 +84,7 @@ struct Kept {
     asked_at: Instant,
 }
 
-/// A scheduler that follows the running one.
+/// A scheduler that follows the running scheduler.
 struct Followed {
     placing: Placing<'static>,
     settings: Settings,

@@ -219,7 +219,7 @@ fn encode(version: i64, start: &str) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_string(&token).unwrap_or_default())
 }
 
-/// The key without the namespace, if the list is limited to one.
+/// The key, without the namespace if the list is limited to one namespace.
 fn relative_key(namespace: &str, object: &Object) -> String {
     let confined = !namespace.is_empty() || object.namespace().is_empty();
     if confined { object.name().to_owned() } else { key(object.namespace(), object.name()) }

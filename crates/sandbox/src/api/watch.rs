@@ -26,7 +26,7 @@ use crate::selectors::Selector;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Change, ChangeKind, Collection, InvalidResourceVersion, Object, ResourceVersion};
 
-/// The duration of a watch if the client sets none.
+/// The default duration of a watch.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The time between two bookmarks of an idle watch.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);

@@ -105,7 +105,7 @@ fn update_status(state: &ClusterState, budget: &mut Value) {
 }
 
 /// The numbers that the budget asks for. A percentage and `maxUnavailable` refer to the replicas that the pods'
-/// controllers want. Pods without a controller are not counted then.
+/// controllers want. Pods without a controller are not counted in these cases.
 fn targets(state: &ClusterState, budget: &Value, pods: &[&Object]) -> Result<BudgetTargets, BudgetError> {
     if let Some(unavailable) = budget.pointer("/spec/maxUnavailable") {
         let expected = wanted_replicas(state, pods)?;

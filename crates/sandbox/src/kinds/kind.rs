@@ -76,12 +76,12 @@ impl Kind {
         if self.is("events.k8s.io", "events") { "events".to_owned() } else { self.qualified_resource() }
     }
 
-    /// Whether this is the resource `plural` of `group`.
+    /// Whether the kind is the resource `plural` of `group`.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
-    /// Whether this is a custom resource.
+    /// Whether the kind is a custom resource.
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.decoding, Decoding::Custom(_))
     }

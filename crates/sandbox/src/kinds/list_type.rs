@@ -1,6 +1,6 @@
 //! How lists merge: element by element under a key, as a set, or as one value.
 //!
-//! Strategic merge patches and server-side apply use this. A field is named by its path of member names without
+//! Strategic merge patches and server-side apply use this module. A field is named by its path of member names without
 //! positions, such as `spec.containers.ports`.
 
 use serde_json::Value;

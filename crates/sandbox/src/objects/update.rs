@@ -32,7 +32,7 @@ pub(crate) struct UpdateTarget<'a> {
 /// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// The current object. If it was removed, this is its last state.
+    /// The current object, or the last state of a removed object.
     pub(crate) object: Arc<Object>,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,

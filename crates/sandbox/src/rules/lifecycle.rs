@@ -100,7 +100,7 @@ pub(crate) fn update_generation(kind: &Kind, subresource: &str, current: &Value,
     }
 }
 
-/// Increases the generation of an object that has one.
+/// Increases the generation of an object with a generation.
 pub(crate) fn increase_generation(value: &mut Value) {
     if let Some(generation) = value.pointer("/metadata/generation").and_then(Value::as_i64) {
         metadata_mut(value).insert("generation".to_owned(), (generation + 1).into());

@@ -35,7 +35,7 @@ pub(crate) fn prepare_create(kind: &Kind, namespace: &str, value: &mut Value) ->
     Ok(())
 }
 
-/// Gives an object without a name a generated one, which starts with its `generateName`.
+/// Gives an object without a name a generated name, which starts with its `generateName`.
 pub(crate) fn generate_name(value: &mut Value) {
     let prefix = text(value, "/metadata/generateName").to_owned();
     if prefix.is_empty() || !text(value, "/metadata/name").is_empty() {

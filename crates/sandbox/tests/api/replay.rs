@@ -122,7 +122,7 @@ impl Replay {
         if found.is_empty() { Outcome::Equal } else { Outcome::Different(found) }
     }
 
-    /// Watches that continue from a version see changes by other actors. The story test replays those.
+    /// Watches that continue from a version see changes by other actors. The story test replays these watches.
     fn starts_in_the_past(&self, request: &Value) -> bool {
         let query = request["query"].as_str().unwrap_or_default();
         let version = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));

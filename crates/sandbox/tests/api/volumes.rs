@@ -1,4 +1,4 @@
-//! Tests of volumes: claims find volumes or get new ones, and volumes follow their claims.
+//! Tests of volumes: claims find volumes or get new volumes, and volumes follow their claims.
 
 use serde_json::{Value, json};
 

@@ -169,7 +169,7 @@ impl Binding {
         self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.choice.cycle)));
     }
 
-    /// Ends the timing of the current extension point, if there is one.
+    /// Ends the timing of the current extension point, if the pod is at an extension point.
     pub(super) fn leave(&mut self, code: Code, context: &mut Context) {
         let profile = context.profile_mut(self.pod().scheduler_name);
         if let Some(((point, start), profile)) = self.timed.take().zip(profile) {

@@ -17,7 +17,7 @@ use crate::{
 /// The reason of a binding's failure, and the extension point that the pod was at.
 #[derive(Debug)]
 pub(super) struct BindingFailure {
-    /// The extension point; `None` if the pod was at none.
+    /// The extension point; `None` if the pod was at no extension point.
     point: Option<Point>,
     cause: BindingFailureCause,
     /// The name of the node, if the pod loses it because a plugin went out of service.

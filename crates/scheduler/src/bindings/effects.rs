@@ -1,5 +1,5 @@
-//! The effects that a plugin asked for. They are checked against its grants. Effects on the scheduler are carried out
-//! here; the host carries out the others.
+//! The effects that a plugin asked for. They are checked against its grants. This module carries out effects on the
+//! scheduler; the host carries out the others.
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 

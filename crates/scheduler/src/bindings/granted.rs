@@ -1,8 +1,8 @@
 //! The check whether a plugin was granted what it asks for.
 //!
-//! Rules refer to the pod of the cycle and to its claims. This module decides which objects these are, from the pod,
-//! from the objects in the cache, and from what earlier effects of the same answer create. The objects are identified
-//! by their uids: a granted change is made only if the object is still the one that was checked.
+//! Rules refer to the pod of the cycle and to its claims. This module finds the claims from the pod, from the objects
+//! in the cache, and from the objects that earlier effects of the same answer create. The objects are identified by
+//! their uids: a granted change is made only if the object is still the one that was checked.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 

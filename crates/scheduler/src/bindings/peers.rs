@@ -25,12 +25,12 @@ impl Peers<'_> {
         self.find(uid).is_some()
     }
 
-    /// Releases a pod for the plugin. A pod that does not wait for the plugin ignores this.
+    /// Releases a pod for the plugin. A pod that does not wait for the plugin ignores the call.
     pub(crate) fn allow(&mut self, uid: &str, plugin: &Arc<str>) {
         self.send(uid, Input::Allowed { plugin: Arc::clone(plugin) });
     }
 
-    /// Rejects a pod for the plugin. A pod that does not wait on Permit ignores this.
+    /// Rejects a pod for the plugin. A pod that does not wait at Permit ignores the call.
     pub(crate) fn reject(&mut self, uid: &str, plugin: &Arc<str>, reason: String) {
         self.send(uid, Input::Rejected { plugin: Arc::clone(plugin), reason });
     }

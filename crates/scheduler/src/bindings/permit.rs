@@ -44,7 +44,7 @@ pub(crate) struct PermitHolder<'a> {
     pub(crate) refused: Option<&'a str>,
 }
 
-/// A plugin that held the pod longer than it may.
+/// A plugin that held the pod for too long.
 pub(crate) struct PermitTimeout {
     pub(crate) plugin: Arc<str>,
     /// The text for the pod.
@@ -128,8 +128,8 @@ impl PermitWaits {
         self.plugins.iter().any(|wait| *wait.plugin == *plugin && wait.refused.is_none())
     }
 
-    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting. Returns whether this is
-    /// the first refusal.
+    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting. Returns whether the
+    /// refusal is the first.
     pub(crate) fn note_refused(&mut self, plugin: &str, message: String) -> bool {
         let hears = |wait: &&mut PermitWait| *wait.plugin == *plugin && wait.refused.is_none();
         let wait = self.plugins.iter_mut().find(hears);

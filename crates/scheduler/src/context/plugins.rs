@@ -33,9 +33,9 @@ pub(crate) struct PodPlugins<'a> {
 /// The beginning of the search for a pod's node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchStart {
-    /// The time by the clock; `None` without one.
+    /// The time by the clock; `None` without a clock.
     pub(crate) at: Option<Duration>,
-    /// The time that plugins had been charged for until then.
+    /// The time that plugins had been charged for before the attempt.
     by_plugins: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Context {
         }
     }
 
-    /// Replaces all profiles, and returns the old ones.
+    /// Replaces all profiles, and returns the old profiles.
     pub(crate) fn install_profiles(&mut self, profiles: Vec<Profile>) -> Vec<Profile> {
         let before = self.profiles.replace(profiles, self.cache.symbols_mut());
         self.register_events();

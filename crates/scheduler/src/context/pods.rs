@@ -1,4 +1,4 @@
-//! The data about pods that cache and queue do not have: their status, limits and evictions in progress.
+//! The data about pods that is in neither cache nor queue: their status, limits and evictions in progress.
 
 use std::sync::Arc;
 

@@ -166,7 +166,7 @@ impl Context {
         self.outbox.drain_decisions()
     }
 
-    /// Sets the highest verbosity of the occurrences that are recorded; 0 records none.
+    /// Sets the highest verbosity of the occurrences that are recorded; 0 records no occurrences.
     pub(crate) fn record_occurrences(&mut self, verbosity: u8) {
         self.outbox.occurrences_mut().record_up_to(verbosity);
     }

@@ -1,4 +1,4 @@
-//! A scheduler that follows another scheduler by its [changes](ChangeBatch), with plugins of its own. What-if questions
+//! A scheduler that follows another scheduler by its [changes](ChangeBatch), with its own plugins. What-if questions
 //! are answered on it.
 //!
 //! The nodes, the pods on nodes and the other objects are those of the other scheduler. They share its interned objects
@@ -58,7 +58,7 @@ impl Scheduler {
         differs
     }
 
-    /// Handles a pod in the form of this scheduler's own table. It is either on a node, or waits for one.
+    /// Handles a pod in the form of this scheduler's own table. The pod is on a node or waits for a node.
     pub fn show_pod(&mut self, pod: &Arc<Pod>, now: Time) {
         let Self { context, bindings, .. } = self;
         context.set_now(now);

@@ -149,7 +149,7 @@ fn a_plugin_that_may_not_bind_does_not() {
     assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
 }
 
-/// A user pastes the entry in place of the present one.
+/// A user pastes the entry in place of the present entry.
 #[test]
 fn the_entry_that_would_allow_an_effect_repeats_what_is_granted() {
     let rule = ObjectRule {

@@ -39,7 +39,7 @@ enum Op {
     BindElsewhere(u8, u8),
     Answers(Answer),
     Permit(bool),
-    /// PreBind waits for a claim, patches it first, or does neither.
+    /// PreBind waits for a claim, patches it first, or does nothing.
     PreBind(u8),
     ClaimChanges,
     Broken(bool),

@@ -168,7 +168,7 @@ fn neighbours_that_allow_it_work_side_by_side() {
     let answers = asked(&bench.settle(), Ok(()));
     let names: Vec<&str> = answers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["Fake", "Second"]);
-    // The order of the answers does not matter, and the third begins after both.
+    // The order of the answers does not matter, and the third plugin begins after both answers.
     for (_, answer) in answers.into_iter().rev() {
         assert_eq!(calls(&scripts[2]), 0);
         bench.event(answer);

@@ -130,7 +130,7 @@ fn flagz_object(flags: &[(String, String)]) -> Map<String, Value> {
     Map::from_iter([("flags".to_owned(), flags.into())])
 }
 
-/// `now` is in milliseconds since 1970. The schema has the version of Go, which is empty here.
+/// `now` is in milliseconds since 1970. The schema has the version of Go, which is empty in Berth.
 fn statusz_object(release: Release, now: u64, up: Duration) -> Map<String, Value> {
     let started = clock::timestamp(now.saturating_sub(u64::try_from(up.as_millis()).unwrap_or(u64::MAX)));
     let paths: Vec<&str> = PATHS.split(' ').collect();

@@ -2,7 +2,7 @@
 //! those of Go's `net/http/pprof`.
 //!
 //! A profile samples the stacks of all running threads 100 times a second, by a signal. Plugins that run as components
-//! appear as addresses. The other profiles of a Go program have no counterpart here.
+//! appear as addresses. The other profiles of a Go program have no counterpart in Berth.
 
 mod profile;
 

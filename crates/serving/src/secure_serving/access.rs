@@ -163,7 +163,7 @@ impl RequestUser {
         self.caller.name()
     }
 
-    /// Whether the API server allows the user to do this to an object or a kind.
+    /// Whether the API server allows the user this access to an object or a kind.
     ///
     /// # Errors
     /// The API server could not be asked.
@@ -293,8 +293,7 @@ impl Inner {
             Some(prefix) => path.starts_with(prefix),
             None => path == open,
         };
-        // Orders, and the names of pods, are only for callers that the API server authorizes, whatever the open paths
-        // are.
+        // Orders, and the names of pods, are only for callers that the API server authorizes, even on open paths.
         let is_guarded = path.starts_with("/admin/") || ["/metrics/resources", "/explain", "/what-if"].contains(&path);
         !is_guarded && self.open_paths.iter().any(is_it)
     }
@@ -344,7 +343,7 @@ fn plugins_verb(method: &Method, path: &str) -> Option<&'static str> {
     path.starts_with("/admin/").then(|| if method == Method::GET { "get" } else { "update" })
 }
 
-/// The plugin in the path, if there is one.
+/// The plugin in the path; `None` if the path names no plugin.
 fn plugin_in(path: &str) -> Option<&str> {
     path.strip_prefix("/admin/plugins/")?.split('/').next().filter(|name| !name.is_empty())
 }

@@ -7,7 +7,8 @@ use rustls::{
     crypto::{CryptoProvider, SupportedKxGroup, ring},
 };
 
-/// The cipher suites of TLS 1.2 and the curves that the server offers. By default these are all that Berth has.
+/// The cipher suites of TLS 1.2 and the curves that the server offers. By default the server offers all that Berth
+/// supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsChoices {
     /// Empty stands for all. The suites of TLS 1.3 cannot be chosen, as in Go.

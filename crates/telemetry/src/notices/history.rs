@@ -46,7 +46,7 @@ pub struct MeasuredCalls {
 #[serde(rename_all = "camelCase", default)]
 pub struct PointLatency {
     pub extension_point: String,
-    /// The calls since the last swap, or since the start if there was none.
+    /// The calls since the last swap, or since the start if there was no swap.
     pub current: MeasuredCalls,
     /// The calls between the last two swaps; `None` if there was no swap, or nothing was measured.
     pub previous: Option<MeasuredCalls>,

@@ -8,7 +8,7 @@
 use berth_framework::{CycleId, Effect, EquivalenceCache, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
-/// The maximum number of classes whose pods share a cycle. Answers about rows are kept for each.
+/// The maximum number of classes whose pods share a cycle. Answers about rows are kept for each of these classes.
 const MAX_SHARED: usize = 16;
 
 /// An answer of PreFilter.
@@ -59,7 +59,8 @@ pub(super) struct RowAnswers {
 }
 
 impl RowAnswers {
-    /// Removes the candidates that do not pass, if the verdict on each is known. Returns whether it is.
+    /// Removes the candidates that do not pass, if the verdict on each candidate is known. Returns whether all verdicts
+    /// are known.
     pub(super) fn filter(&self, candidates: &mut NodeSet) -> bool {
         let are_known = candidates.is_subset(&self.checked);
         if are_known {
@@ -73,7 +74,7 @@ impl RowAnswers {
         self.passing.union(survivors);
     }
 
-    /// Appends the scores of these nodes, if all are known. Returns whether they are.
+    /// Appends the scores of these nodes, if all scores are known. Returns whether they are known.
     pub(super) fn score(&self, nodes: &NodeSet, scores: &mut Vec<i64>) -> bool {
         let are_known = nodes.is_subset(&self.scored);
         if are_known {

@@ -58,7 +58,7 @@ fn an_error_that_is_answered_is_no_fault() {
     assert_eq!((factory.stats().errors(Point::Filter), factory.stats().errors(Point::Score)), (2, 0));
 }
 
-/// Each case has a status of its own.
+/// Each case has a separate status.
 #[test]
 fn errors_that_a_dry_run_answers_are_counted_case_by_case() {
     // The statuses follow the answer: success, and twice an error without reasons.

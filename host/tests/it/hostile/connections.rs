@@ -17,7 +17,7 @@ use crate::{
     https::Bench,
 };
 
-/// The time within which a pod is bound and a probe answered, whatever clients do.
+/// The time within which a pod is bound and a probe answered, despite hostile clients.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 /// The time within which surplus connections are closed: a third of the time for a header.

@@ -1,4 +1,4 @@
-//! Every kind of effect at every extension point that may ask for some. An effect that was not granted never reaches
+//! Every kind of effect at every extension point that may ask for effects. An effect that was not granted never reaches
 //! the API server, and the operator sees which plugin asked for which effect.
 
 use std::time::Duration;
@@ -151,7 +151,7 @@ fn announced() -> Vec<Guest> {
     guests.chain(others).map(|guest| Guest { bytes: Vec::new(), ..guest.late() }).collect()
 }
 
-/// Waits until a guest was called and its effect refused, and checks both.
+/// Waits until a guest was called and its effect refused, and checks the call and the refusal.
 async fn check(bench: &Bench, Guest { name, at, .. }: &Guest, effect: &str) {
     let counter = format!("berth_plugin_effects_refused_total{{effect=\"{effect}\",plugin=\"{name}\"}}");
     bench.counts(&counter, 1).await;
@@ -200,7 +200,7 @@ async fn effects_are_for_those_who_were_granted_them() {
         assert!(entry["effectsRefused"][effect].as_u64() >= Some(1), "{entry}");
     }
 
-    // The same effects happen where they are granted.
+    // Granted effects are carried out.
     let granted = Targets::effects(&bench, "given").await.into_iter();
     let granted: Vec<WantedEffect> =
         granted.filter(|(permission, _)| !["bind", "wait"].contains(permission)).map(|(_, effect)| effect).collect();

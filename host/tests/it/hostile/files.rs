@@ -16,8 +16,8 @@ use crate::{cluster::Cluster, process::DEADLINE};
 
 const RULES: &str = "files: {compileSeconds: 2}\n";
 
-/// Starts a scheduler with a cache of its own. The cache that tests share remembers refused files from one run to the
-/// next, so nothing would be compiled.
+/// Starts a scheduler with its own cache. The cache that tests share remembers refused files from one run to the next,
+/// so nothing would be compiled.
 async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Bench {
     let artefacts = cluster.dir.path().join("artefacts").display().to_string();
     Bench::start_with(cluster, guests, rules, &["--artifact-cache", &artefacts]).await

@@ -16,7 +16,7 @@ use crate::{
 /// them.
 const MAX_NODES: usize = 100;
 
-/// The evictions after which the quotas have the wanted room. The other plugins know whether the node has it.
+/// The evictions after which the quotas have the wanted room. The other plugins know whether the node has this room.
 pub(crate) fn candidates(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts) -> Vec<Removal> {
     let found = table.nodes().iter().map(|node| on_node(table, quotas, wanted, node));
     found.filter(|removals| !removals.is_empty()).take(MAX_NODES).flatten().collect()

@@ -2,7 +2,7 @@
 //!
 //! A pod with the label `scheduling.x-k8s.io/pod-group: NAME` belongs to the PodGroup of that name in its namespace
 //! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit, and each holds its place on a node
-//! until `spec.minMember` of them have one; then all are released. A pod that waits longer than
+//! until `spec.minMember` members have a place; then all are released. A pod that waits longer than
 //! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is rejected. A member that
 //! fits nowhere sends the others back at once, so that their places are free again.
 //!

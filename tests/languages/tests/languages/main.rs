@@ -85,7 +85,7 @@ mod methods_without_a_line {
         check("python", "plugin.py", source, "plugin.py:4: pre_filter is");
         let source = "import berth\n@berth.plugin\nclass P:\n    def reserve(self): ...\n    def filter(self): ...\n";
         refuse("python", "plugin.py", source, WITH_BOTH, "plugin.py has no method unreserve");
-        // The members that a class of a package adds are not known here.
+        // members.py does not know the members that a class of a package adds.
         refuse("python", "plugin.py", &source.replace("class P:", "class P(Base):"), WITH_BOTH, "");
     }
 
@@ -274,7 +274,7 @@ mod columns {
     }
 }
 
-/// componentize-qjs keeps the seeds and times that the engine got when it was built, unless this is prevented.
+/// componentize-qjs keeps the seeds and times that the engine got when it was built, unless the build prevents it.
 #[test]
 fn two_builds_in_javascript_have_the_same_bytes() {
     run(LANGUAGES[2], |language| {

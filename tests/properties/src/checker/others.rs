@@ -142,7 +142,7 @@ pub(super) fn skew(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> 
     broken
 }
 
-/// A cordoned node does not count as tainted here.
+/// A cordoned node does not count as tainted in the checker.
 fn is_untainted(pod: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = Value::Bool(false);

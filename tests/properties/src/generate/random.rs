@@ -78,7 +78,7 @@ impl Recipe {
         self.feature(feature).is_some()
     }
 
-    /// A number that no other recipe has.
+    /// A number that is unique among recipes.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         Random::new(self.seed ^ self.features.rotate_left(40)).number()

@@ -101,7 +101,7 @@ impl Followers {
         Ok(native)
     }
 
-    /// Checks the percentage, if the run is long enough for that.
+    /// Checks the percentage, if the run is long enough.
     fn at_least(&self, percent: u64, of: &[Outcome]) {
         let all: u64 = self.outcomes.values().sum();
         if all < 500 {

@@ -1,6 +1,6 @@
 //! All kinds of input from outsiders, at the same time as the pods of the soak: claims with device selectors, classes
-//! and slices; pods of a plugin that asks for a thousand effects each; clients that send nothing, send slowly or do not
-//! receive answers; files that are not plugins; and a registry that misbehaves.
+//! and slices; pods of a plugin that asks for a thousand effects for each pod; clients that send nothing, send slowly
+//! or do not receive answers; files that are not plugins; and a registry that misbehaves.
 
 use std::{
     collections::VecDeque,

@@ -24,7 +24,7 @@ pub(super) struct Alternative {
     pub(super) claim_idx: usize,
     /// The position of the request within its claim.
     pub(super) request_idx: usize,
-    /// The position among the alternatives of its request: 0 is the preferred one.
+    /// The position among the alternatives of its request: 0 is the preferred alternative.
     pub(super) rank: usize,
     /// The position among the alternatives of all requests of all claims.
     pub(super) ordinal: usize,

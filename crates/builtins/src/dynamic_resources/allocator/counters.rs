@@ -14,8 +14,8 @@ use crate::dynamic_resources::{
 /// always give them back. The taken counters can therefore differ from the counters that the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
-    /// The remaining counters of each pool, without those of the devices that claims hold and of the search so far.
-    /// Devices of claims can exceed the counters, so amounts can be below zero.
+    /// The remaining counters of each pool, without the counters of devices that claims hold or that the search has
+    /// chosen. Devices of claims can exceed the counters, so amounts can be below zero.
     left: FxHashMap<&'p PoolId, Counters>,
 }
 

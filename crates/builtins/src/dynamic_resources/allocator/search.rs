@@ -5,9 +5,9 @@
 //! does not depend on the other devices: it is evaluated once and kept with the devices of the node.
 //!
 //! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. When the
-//! search goes back for the first time, it ends if some request could not be served even on its own. An error of a
-//! selector fails the search only if the search reaches the selector's device. The short cuts are not taken if a
-//! selector fails, or if failed tries have effects: see [`Search::tries_have_effects`].
+//! search goes back for the first time, it ends if some request could not be served even alone. An error of a selector
+//! fails the search only if the search reaches the selector's device. The short cuts are not taken if a selector fails,
+//! or if failed tries have effects: see [`Search::tries_have_effects`].
 
 use berth_model::Feature;
 
@@ -352,7 +352,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(n_possible >= n_wanted)
     }
 
-    /// Ends the search if some request could not be served even on its own.
+    /// Ends the search if some request could not be served even alone.
     fn require_possible(&mut self) -> Result<(), SearchEnd> {
         if std::mem::replace(&mut self.is_known_possible, true) {
             return Ok(());

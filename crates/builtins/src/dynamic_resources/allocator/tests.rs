@@ -99,7 +99,7 @@ impl TestInventory {
         }
     }
 
-    /// Checks the results, each as `request: device`, or the reason for having none.
+    /// Checks the results, each as `request: device`, or the reason why there are no results.
     #[track_caller]
     fn check(&mut self, devices: Value, expected: &[&str]) {
         assert_eq!(self.shown(devices.clone()), expected, "{devices}");

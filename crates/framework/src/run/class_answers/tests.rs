@@ -86,7 +86,7 @@ impl Normalize for Room {
     }
 }
 
-/// A plugin that rejects the first node, and prefers the later ones.
+/// A plugin that rejects the first node, and prefers the later nodes.
 struct Later {
     manifest: Manifest,
     asked: Arc<Mutex<Asked>>,

@@ -113,7 +113,7 @@ enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Whether this is the encoding of an absent field: zero, an empty text, or a message of such fields.
+    /// Whether the value is the encoding of an absent field: zero, an empty text, or a message of such fields.
     fn is_blank(self, depth: u32) -> bool {
         match self {
             Self::Varint(number) => number == 0,

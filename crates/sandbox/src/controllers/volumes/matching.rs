@@ -12,7 +12,7 @@ use crate::selectors::spec_selector;
 use crate::state::ClusterState;
 use crate::storage::{Object, key};
 
-/// The name of the class of a claim or a volume; empty for none.
+/// The name of the class of a claim or a volume; empty without a class.
 pub(super) fn class_name(object: &Value) -> &str {
     let old = annotation(object, CLASS_ANNOTATION);
     if old.is_empty() { text(object, "/spec/storageClassName") } else { old }

@@ -1,4 +1,4 @@
-//! The deployment controller: it creates replica sets, and moves replicas from the old ones to the current one.
+//! The deployment controller: it creates replica sets, and moves replicas from the old replica sets to the current set.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(in crate::controllers) struct DeploymentController;
 #[derive(Debug, Clone, Copy)]
 struct RolloutBounds {
     wanted: i64,
-    /// The maximum number of replicas beyond the wanted ones.
+    /// The maximum number of replicas beyond the wanted number.
     max_surge: i64,
     /// The maximum number of wanted replicas that may be unavailable.
     max_unavailable: i64,

@@ -11,7 +11,7 @@ use crate::run;
 
 const GO: Language = LANGUAGES[3];
 
-/// A plugin in Go that exports what the example does. Sixteen lines, so that what comes behind begins at line 17.
+/// A plugin in Go with the exports of the example. Sixteen lines, so that what comes behind begins at line 17.
 pub(super) const SOURCE: &str = r#"package plugin
 
 import "berth"
@@ -76,7 +76,7 @@ fn a_method_that_is_not_the_sdks_is_refused() {
     });
 }
 
-/// Without this, Go's message has a line of a file that the build makes.
+/// Without this line, Go's message names a line of a file that the build makes.
 #[test]
 fn a_package_that_cannot_be_a_plugin_is_refused_with_its_line() {
     let other = ("other.go", "// Package other is not the plugin's.\npackage other\n");

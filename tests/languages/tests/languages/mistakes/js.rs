@@ -9,7 +9,7 @@ use crate::run;
 
 const JAVASCRIPT: Language = LANGUAGES[2];
 
-/// A plugin with these members beside its name and version, which exports what the example does.
+/// A plugin with these members beside its name and version, with the exports of the example.
 fn source(members: &str) -> String {
     let rest = "  score: () => 1,\n  normalize: (_pod, scores) => scores,\n};\n";
     format!(

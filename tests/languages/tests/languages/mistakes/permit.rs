@@ -1,4 +1,4 @@
-//! Answers of Permit and arguments of effects that the contract does not have. A fault names the value, the method and the
+//! Answers of Permit and arguments of effects that are not in the contract. A fault names the value, the method and the
 //! line.
 
 use anyhow::{Context as _, Result, bail, ensure};
