@@ -144,7 +144,7 @@ features! {
     /// Amounts of capacity that are rounded up have the format of the step. Without the feature, they have a binary
     /// suffix.
     RoundedCapacityHasFormatOfStep: Change, false, true;
-    /// Device selectors see attributes that are lists, whatever the gate DRAListTypeAttributes says.
+    /// Device selectors see attributes that are lists, with the gate DRAListTypeAttributes on or off.
     SelectorsSeeListAttributes: Change, false, true;
     /// Errors of device selectors name the device.
     SelectorErrorsNameDevices: Change, false, true;
@@ -165,8 +165,8 @@ features! {
     /// Events of pods without a node have the labels `UnscheduledPod…`, and events of the waiting pod itself have the
     /// labels `TargetPod…`. Without the feature, all of these events have the labels `UnschedulablePod…`.
     PodEventsByKind: Change, false, true;
-    /// A configuration may name plugins for `podGroupPostFilter`. No plugin runs there, because groups of pods are not
-    /// scheduled together.
+    /// A configuration may name plugins for `podGroupPostFilter`. No plugin runs at this point, because groups of pods
+    /// are not scheduled together.
     PodGroupPostFilterIsAPoint: Change, false, true;
     /// The pod's condition and event name the node and the number of victims of a successful preemption.
     PreemptionHasMessage: Change, false, true;
