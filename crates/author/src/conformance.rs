@@ -107,8 +107,8 @@ const PROPERTIES: [Property; 8] = [
     Property::of_size("answers about an empty cluster", empty_cluster),
     Property::of_size("answers about 5,000 nodes with 50,000 pods within the limits", huge_cluster),
     Property::new("the same question gets the same answer", repeats_itself),
-    Property::new("a replica updated by deltas answers like a fresh one", follows_deltas),
-    Property::new("the verdict on a node does not depend on the rest of the batch", batches_agree),
+    Property::new("a replica updated by deltas answers like a new replica", follows_deltas),
+    Property::new("the verdict on a node does not depend on the other nodes of the batch", batches_agree),
     Property::new("normalised scores lie between 0 and 100", scores_in_range),
     Property::new("many cycles may be open at a time", interleaved_cycles),
 ];

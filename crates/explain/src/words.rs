@@ -30,7 +30,7 @@ pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>
     for plugin in explaining {
         if let Err(status) = add_words_of(profile, plugin, &call, question.node, analysis) {
             let name = profile.name(plugin);
-            analysis.notes.push(format!("what {name} would say is not known: {}", status.message()));
+            analysis.notes.push(format!("the words of {name} are unknown: {}", status.message()));
         }
     }
     profile.end_cycle(call.cycle);

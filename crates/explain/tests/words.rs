@@ -139,8 +139,8 @@ fn a_plugin_may_have_nothing_to_say() {
 #[test]
 fn words_that_fail_are_a_note() {
     let explanation = explained(1, None);
-    assert_eq!(explanation.notes, ["what Talks would say is not known: no words for it"]);
+    assert_eq!(explanation.notes, ["the words of Talks are unknown: no words for it"]);
     let analysis = explanation.analysis.as_ref().expect("it was worked out");
     assert_eq!((analysis.feasible, analysis.error.as_ref(), analysis.words.len()), (1, None, 0));
-    assert!(explanation.text().ends_with("\nNote: what Talks would say is not known: no words for it\n"));
+    assert!(explanation.text().ends_with("\nNote: the words of Talks are unknown: no words for it\n"));
 }

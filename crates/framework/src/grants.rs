@@ -260,8 +260,8 @@ impl ObjectRule {
         }
         let (kinds, groups) = (GUARDED_KINDS.join(", "), GUARDED_GROUPS.join(", "));
         Some(format!(
-            "\"*\" does not cover what gives power over the cluster: {kinds} of the core group (\"\"), and the groups \
-             {groups}; a rule that means them names the group and the kind"
+            "\"*\" does not cover the kinds that give power over the cluster: {kinds} of the core group (\"\"), and the \
+             groups {groups}; a rule that means them names the group and the kind"
         ))
     }
 

@@ -357,7 +357,7 @@ impl Explainer {
 }
 
 /// The note in an explanation if the copy is not complete.
-const BUSY: &str = "the scheduler is busy: some of this is older than the rest";
+const BUSY: &str = "the scheduler is busy: some of the data is older than the other data";
 
 /// The explanation with its age.
 fn dated(mut explanation: Explanation, notes: Vec<String>, as_of: Time) -> Explanation {

@@ -53,7 +53,7 @@ impl CompileLimits {
         let limits = self.within(available_memory(Path::new("/")));
         if limits != self {
             tracing::debug!(
-                "a plugin is compiled within {} bytes of memory, half of what the container or the machine has; \
+                "a plugin is compiled within {} bytes of memory, half of the memory of the container or the machine; \
                  files.compileMemory is {}",
                 limits.memory_bytes,
                 self.memory_bytes

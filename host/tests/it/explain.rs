@@ -403,8 +403,8 @@ async fn plugins_say_why_in_their_own_words() {
         "  Talks says: keeps to itself\n",
         &format!("  Talks says about {node}: likes it\n"),
         &format!("  Rambles says: {}...\n", "x".repeat(1024)),
-        "\nNote: what Breaks would say is not known: plugin \"Breaks\" (1.2.3, ",
-        "\nNote: what Spins would say is not known: plugin \"Spins\" (1.2.3, ",
+        "\nNote: the words of Breaks are unknown: plugin \"Breaks\" (1.2.3, ",
+        "\nNote: the words of Spins are unknown: plugin \"Spins\" (1.2.3, ",
     ] {
         assert!(text.contains(line), "{line:?} in {text}");
     }

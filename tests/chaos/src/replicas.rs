@@ -26,7 +26,7 @@ const ASSUMED: &str = "scheduler_cache_size{type=\"assumed_pods\"} ";
 const LOST: &str = "leader election lost";
 
 /// The text in the log lines of SIGUSR2, whether the lists agree or differ.
-const COMPARED: &str = "what the API server lists";
+const COMPARED: &str = "the API server's lists";
 
 /// The maximum number of characters that are shown of a report. A report may name thousands of pods.
 const REPORT_CHARACTERS: usize = 600;

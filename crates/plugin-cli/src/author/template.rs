@@ -126,7 +126,7 @@ pub(super) fn instantiate(
     let dependencies = dependencies();
     let (file, about) = template.shown();
     let run = to_run(template, name).join("\n");
-    let granted = grants(template).map(|it| format!(" `{GRANTS}` grants the plugin what it needs: `{it}`."));
+    let granted = grants(template).map(|it| format!(" `{GRANTS}` has the grants that the plugin needs: `{it}`."));
     let edit = |text: &str| {
         let text = text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{about}}", &about);
         let text = text.replace("{{run}}", &run).replace("{{granted}}", granted.as_deref().unwrap_or_default());
@@ -309,7 +309,7 @@ mod tests {
             assert!(readme.contains(&to_run(template, "Zone").join("\n")) && !readme.contains("{{"), "{readme}");
             assert!(read("config.yaml").expect("a file").contains("- name: Zone\n"));
             let needs_a_grant = template == Template::Approval;
-            assert_eq!(readme.contains("grants the plugin what it needs: `{effects: [wait]}`"), needs_a_grant);
+            assert_eq!(readme.contains("has the grants that the plugin needs: `{effects: [wait]}`"), needs_a_grant);
             assert_eq!(read(GRANTS).is_ok_and(|text| text.contains("- name: Zone\n")), needs_a_grant);
         }
     }

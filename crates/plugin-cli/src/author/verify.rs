@@ -98,10 +98,7 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
     let n_failed = rows.iter().filter(|row| matches!(row.check.outcome, CheckOutcome::Failed(_))).count();
     if n_failed > 0 {
         if verify.output == Output::Table && exports_reuse(&loaded.binary)? {
-            writeln!(
-                out,
-                "The plugin exports reuse: check that what it answers about `reach` is true for these pods."
-            )?;
+            writeln!(out, "The plugin exports reuse: check that its answers about `reach` are true for these pods.")?;
         }
         bail!("{n_failed} of {} properties do not hold", rows.len());
     }

@@ -93,7 +93,7 @@ impl Differences {
 
     pub(super) fn log(&self) {
         if *self == Self::default() {
-            return info!("cache and queue agree with what the API server lists");
+            return info!("cache and queue agree with the API server's lists");
         }
         let Self { missed_nodes, redundant_nodes, missed_pods, redundant_pods } = self;
         warn!(
@@ -101,7 +101,7 @@ impl Differences {
             redundant_nodes = redundant_nodes.join(", "),
             missed_pods = missed_pods.join(", "),
             redundant_pods = redundant_pods.join(", "),
-            "cache and queue differ from what the API server lists"
+            "cache and queue differ from the API server's lists"
         );
     }
 }
