@@ -1,4 +1,4 @@
-//! `berth doctor`: checks an operator's setup and says what to fix. The checks are those of `berth-doctor`.
+//! `berth doctor`: checks an operator's setup and says what to fix. `berth-doctor` has the checks.
 
 use std::{
     io::{self, Write as _},

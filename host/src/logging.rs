@@ -1,4 +1,4 @@
-//! Log lines, on standard error: standard output belongs to results.
+//! Log lines go to standard error, because results go to standard output.
 
 use std::io::{self, IsTerminal as _};
 

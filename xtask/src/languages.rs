@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo_with, setup};
 
-/// The languages, by their folders in `sdks/`. Those with a `toolchain.sh` need tools.
+/// The languages, by their folders in `sdks/`. Languages with a `toolchain.sh` need tools.
 const LANGUAGES: [&str; 5] = ["rust", "c", "python", "js", "go"];
 
 /// Installs what is missing for the languages named, or for all, and runs their tests.

@@ -326,7 +326,7 @@ impl PluginAnswers {
         }
     }
 
-    /// Notes why points have no answers. `in_step` says it if the step or the plugin is the cause.
+    /// Notes why points have no answers. `in_step` has the reason if the step or the plugin is the cause.
     pub(crate) fn note_unanswered(&mut self, mut in_step: impl FnMut(Point) -> Option<Unanswered>) {
         let rejects = |answer: &Option<PodAnswer>| {
             answer.as_ref().and_then(|answer| answer.code).is_some_and(|code| code != Code::Skip)

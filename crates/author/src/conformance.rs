@@ -439,7 +439,7 @@ fn parts(all: &NodeSet) -> Vec<NodeSet> {
     [every(2), every(3)].into_iter().chain(single).collect()
 }
 
-/// A node that is in only one of the sets, and whether that set is `given`.
+/// A node that is in only one of the sets, and whether the set is `given`.
 fn first_difference(cluster: &TestCluster, given: &NodeSet, expected: &NodeSet) -> Option<(String, bool)> {
     let mut either = given.clone();
     either.union(expected);

@@ -147,7 +147,7 @@ impl CallTimes {
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
     }
 
-    /// A sentence for each of these points that was called about no pod.
+    /// A sentence for each point of the plugin that was called about no pod.
     fn uncalled(&self, points: Points) -> Vec<String> {
         let uncalled = points.iter().map(Point::shown).filter(|name| !self.durations.contains_key(name));
         let why = uncalled.filter_map(|name| Some((name, self.left_out.get(name)?)));

@@ -72,7 +72,7 @@ pub struct CaseStep {
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
-    /// The event of a queueing hint; the pod is the one that the plugin rejected.
+    /// The event of a queueing hint; the pod is the pod that the plugin rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<CaseEvent>,
     /// The plugin's answers.
@@ -315,7 +315,7 @@ impl CaseStep {
         }
     }
 
-    /// The plugin's own words, where the case expects some.
+    /// The plugin's own words, if the case expects words.
     fn words(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<PluginAnswers, CaseError> {
         let PluginAnswers { explain, explain_nodes, .. } = &self.expect;
         let mut words = PluginAnswers::default();

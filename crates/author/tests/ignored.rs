@@ -88,7 +88,7 @@ impl PluginFactory for Factory {
     }
 }
 
-/// The differences of a case that expects just what the plugin answers, with these further steps.
+/// The differences of a case that expects exactly the plugin's answers, with these further steps.
 #[expect(clippy::expect_used, reason = "tests write the text")]
 fn differences(pod: &str, target: &str, steps: &str) -> Vec<String> {
     let text = format!(

@@ -64,7 +64,7 @@ fn draw(svg: &mut String, chart: &Chart, left: f64) {
     let mut free_from = f64::NEG_INFINITY;
     for tick in ticks {
         let (x, _) = place((tick, 0.0));
-        // A label that would overlap the previous one is left out.
+        // A label that would overlap the previous label is left out.
         if x >= free_from {
             text(svg, x, bottom + LINE_OF_TEXT, "middle", &format!("{tick:.0}"));
             free_from = x + 46.0;

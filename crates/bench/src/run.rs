@@ -87,7 +87,7 @@ impl Run {
 /// Additional figures of a run of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineFigures {
-    /// The number of cycles for the measured pods, and how many of these reused earlier answers.
+    /// The number of cycles for the measured pods, and the number of cycles that reused earlier answers.
     pub n_cycles: u64,
     pub n_cycles_with_earlier_answers: u64,
     /// The time by the kind of work: pods entering the queue, cycles, and the consequences of bindings.
@@ -104,7 +104,7 @@ pub struct StormFigures {
     pub storm: String,
     /// The number of events.
     pub events: usize,
-    /// Milliseconds for all events, and for the pods, one in each turn of the scheduler.
+    /// Milliseconds for all events, and for the pods, with one pod in each turn of the scheduler.
     pub all_millis: f64,
     /// The longest turn in milliseconds, with its events and its pod.
     pub longest_millis: f64,

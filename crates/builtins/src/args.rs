@@ -71,7 +71,7 @@ pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
     Ok((decode(plugin, value)?, features))
 }
 
-/// The arguments without `apiVersion` and `kind`, which must be those of the plugin's args.
+/// The arguments without `apiVersion` and `kind`, which must be the values of the plugin's args.
 fn untyped(plugin: &str, args: &str) -> Result<Value, ArgsError> {
     if args.trim().is_empty() {
         return Ok(Value::Null);

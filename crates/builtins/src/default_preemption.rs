@@ -128,7 +128,7 @@ impl QueueingHint for DefaultPreemption {
 }
 
 impl DefaultPreemption {
-    /// Tries nodes until there are enough candidates, one of them without a violated disruption budget. The first node
+    /// Tries nodes until there are enough candidates, and one candidate violates no disruption budget. The first node
     /// differs from cycle to cycle.
     fn search(&self, call: &Call<'_>, nodes: &[NodeIdx], dry_run: &mut dyn DryRun) -> Result<CandidateSearch, Status> {
         let enough = self.n_candidates(nodes.len());
@@ -242,7 +242,7 @@ fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     resolvable.iter().collect()
 }
 
-/// A number that differs from pod to pod, and is the same for one pod on every machine.
+/// A number that differs from pod to pod, and is equal for one pod on every machine.
 fn seed_of(uid: &str) -> u64 {
     uid.bytes().fold(0, |bits: u64, byte| bits.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -81,7 +81,7 @@ impl BuiltIn for DynamicResources {
             StaticKind::new(objects::API_VERSION, "ResourceClaim"),
             StaticKind::new(objects::API_VERSION, "ResourceSlice"),
             StaticKind::new(objects::API_VERSION, "DeviceClass"),
-            // Each release reads one of these versions, if the feature gate DRADeviceTaintRules is on.
+            // Each release reads one version of DeviceTaintRules, if the feature gate DRADeviceTaintRules is on.
             StaticKind::new(objects::BETA_API_VERSION, "DeviceTaintRule"),
             StaticKind::new(objects::API_VERSION, "DeviceTaintRule"),
         ],

@@ -1,5 +1,5 @@
-//! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod count,
-//! and those of existing pods that match the incoming pod.
+//! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod
+//! count, and the terms of existing pods that match the incoming pod.
 //!
 //! The work of a cycle does not grow with the number of existing pods. `pod_counts` keeps, for each term of incoming
 //! pods, the number of matching existing pods on each node. [`existing_terms`] keeps each distinct term of existing

@@ -72,7 +72,7 @@ impl<Q: Default> Rotation<Q> {
 struct IsEmpty(bool);
 
 impl<T> FairQueue<T> {
-    /// Adds the item behind those of the same flow.
+    /// Adds the item behind the items of the same flow.
     pub fn push(&mut self, flow: &Flow, item: T) {
         self.profiles.queue(&flow.profile).queue(&flow.namespace).push_back(item);
         self.len += 1;

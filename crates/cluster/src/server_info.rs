@@ -42,7 +42,7 @@ impl ServerInfoError {
     }
 }
 
-/// A verb on a kind of objects, or on one of them.
+/// A verb on a kind of objects, or on one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceAccess {
     /// The namespace; empty for all namespaces.

@@ -1,5 +1,5 @@
 //! A bound on the number of open requests. Requests wait for a slot in a fair order. No profile can have all slots: a
-//! profile with slow requests, for example because of an admission webhook, leaves some to others.
+//! profile with slow requests, for example because of an admission webhook, leaves slots to other profiles.
 
 use std::{
     collections::HashMap,
@@ -74,7 +74,7 @@ impl State {
     fn next(&mut self) -> Option<(oneshot::Sender<Slot>, Arc<str>)> {
         while self.n_free > 0 {
             let Self { open, of_profile, waiting, .. } = self;
-            // A request for no profile is one of the process itself.
+            // A request without a profile is a request of the process itself.
             let has_room = |profile: &str| profile.is_empty() || open.get(profile).is_none_or(|open| open < of_profile);
             let (Flow { profile, .. }, waiting) = waiting.pop(has_room)?;
             if waiting.is_closed() {

@@ -137,7 +137,7 @@ pub struct WatchHandle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RelistRequests {
     lists: u64,
-    /// The number of these lists that report every pod again.
+    /// The number of requested lists that report every pod again.
     whole_lists_of_pods: u64,
 }
 

@@ -36,8 +36,8 @@ mod status;
 mod tests;
 
 /// The number of bindings that one writer and its clones keep open at a time. A scheduler needs fewer to saturate an
-/// API server at a few milliseconds per request. The number is also small enough to open a connection for each, which
-/// HTTP/1.1 requires.
+/// API server at a few milliseconds per request. The number is also small enough for one connection for each binding,
+/// which HTTP/1.1 requires.
 const MAX_OPEN_BINDINGS: usize = 64;
 
 /// The maximum number of open patches of pods' status. These patches are less urgent than bindings.
@@ -457,7 +457,7 @@ impl PatchType {
     }
 }
 
-/// The last failure of a request, and whether one of its tries may have taken effect.
+/// The last failure of a request, and whether a try of the request may have taken effect.
 struct FinalFailure {
     failure: RequestFailure,
     maybe_done: bool,

@@ -24,7 +24,8 @@ pub struct InTree {
 pub(crate) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
 /// The plugins of the default profile with the weights in its file; zero means that there is none, which counts as 1.
-/// The order decides which filter runs first. Both are those of `pkg/scheduler/apis/config/v1/default_plugins.go`.
+/// The order decides which filter runs first. Weights and order come from
+/// `pkg/scheduler/apis/config/v1/default_plugins.go`.
 const DEFAULT_PROFILE: [(&str, i32); 20] = [
     ("SchedulingGates", 0),
     ("PrioritySort", 0),

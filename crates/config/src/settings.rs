@@ -49,7 +49,7 @@ pub struct Settings {
 /// The connection to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientConnection {
-    /// The path of a kubeconfig file. If it is empty, the cluster is the one in which the program runs.
+    /// The path of a kubeconfig file. An empty path stands for the cluster in which the program runs.
     pub kubeconfig: String,
     /// The value of the header `Accept`. If it is empty, `content_type` is used.
     pub accept_content_types: String,

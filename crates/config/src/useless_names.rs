@@ -69,8 +69,8 @@ impl UselessName {
 }
 
 impl Settings {
-    /// Names of plugins in the document of these settings that have no effect. A plugin that is enabled and does not
-    /// exist yet is listed only if its name is close to the name of an existing plugin.
+    /// Names of plugins without effect in the document of these settings. A plugin that is enabled and does not exist
+    /// yet is listed only if its name is close to the name of an existing plugin.
     #[must_use]
     pub fn useless_names(&self, document: &Value, catalogue: &dyn PluginCatalogue) -> Vec<UselessName> {
         let there = catalogue.names();

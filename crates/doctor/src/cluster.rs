@@ -1,4 +1,4 @@
-//! The API server. These checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
+//! The API server. The checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
 //! whether this user may do what the scheduler does, and whether the kinds that plugins read exist.
 
 use std::{

@@ -151,7 +151,7 @@ fn names(options: &Options, settings: &Settings, plugins: &Plugins, findings: &m
 /// The operator's rules for plugins.
 struct PluginSettings {
     rules: Rules,
-    /// Whether the rules are those of the operator's file. Otherwise the file cannot be used, and nothing is granted.
+    /// Whether the rules come from the operator's file. Otherwise the file cannot be used, and nothing is granted.
     are_known: bool,
 }
 

@@ -118,7 +118,7 @@ pub struct PluginAnalysis {
     pub plugin: String,
     /// The number of nodes that the plugin refuses.
     pub rejected: usize,
-    /// The number of these nodes that no other plugin refuses.
+    /// The number of nodes that only this plugin refuses.
     pub alone: usize,
     /// The reasons, the most frequent first. A node counts for each of its reasons.
     pub reasons: Vec<ReasonCount>,
@@ -156,7 +156,7 @@ pub struct Preemption {
     pub node: Option<String>,
     /// The number of pods that would have to leave.
     pub victims: usize,
-    /// Namespace and name of some of these pods.
+    /// Namespace and name of some victims.
     pub examples: Vec<String>,
     /// The number of further pods that would be named if the caller were allowed to see them.
     #[serde(default)]

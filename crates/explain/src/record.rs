@@ -102,7 +102,7 @@ pub struct Sampled {
     pub visited: usize,
     /// The number of nodes that passed.
     pub feasible: usize,
-    /// Whether the answers were those for earlier pods of the same equivalence class.
+    /// Whether the answers were given for earlier pods of the same equivalence class.
     pub has_earlier_answers: bool,
     /// Whether the node was the next best for the previous pod, which has the same signature. No other node was then
     /// examined.

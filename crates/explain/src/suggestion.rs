@@ -33,7 +33,7 @@ pub struct Suggestion {
     pub change: String,
     /// The number of nodes on which the changed pod fits.
     pub nodes: usize,
-    /// Some of these nodes.
+    /// Some of the nodes.
     pub examples: Vec<String>,
 }
 

@@ -14,8 +14,8 @@ use crate::{
     question::Question,
 };
 
-/// Asks the plugins that explain themselves about the pod of `call`, and about the node of the question if there is one.
-/// The call and the question are those of [`analyze`](crate::analyze), which comes first.
+/// Asks the plugins that explain themselves about the pod of `call`, and about the node of the question if there is
+/// one. The call and the question are the arguments of [`analyze`](crate::analyze), which comes first.
 pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis: &mut Analysis) {
     let instances = (0u32..).map(PluginIdx).zip(profile.instances());
     let explaining = instances.filter(|(_, instance)| instance.plugin.points().contains(Point::Explain));

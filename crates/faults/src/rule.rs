@@ -17,9 +17,10 @@ pub struct Rule {
     /// The requests that the rule is about. Without this field, the rule is about all requests.
     #[serde(default, rename = "match")]
     pub matches: Match,
-    /// The fault of these requests.
+    /// The fault of the requests that the rule selects.
     pub fault: InjectedFault,
-    /// The share of these requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault hits.
+    /// The share of the selected requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault
+    /// hits.
     #[serde(default = "always")]
     pub probability: f64,
     /// The rule ends after this number of hits.

@@ -68,7 +68,7 @@ impl ExtenderError {
 
 /// The extenders of a scheduler. A call may block until the extender's timeout.
 pub trait Extenders: Debug + Send + Sync {
-    /// The extenders in the order in which they are asked: first those that are not ignorable.
+    /// The extenders in the order in which they are asked: first the extenders that are not ignorable.
     fn list(&self) -> &[ExtenderProfile];
 
     /// Whether the extender is interested in the pod: the pod asks for a resource that the extender manages, or the

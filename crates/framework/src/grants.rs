@@ -55,7 +55,7 @@ pub struct ObjectRule {
     /// The API groups. The core group is the empty text; `*` is every group except the kinds that must be named.
     pub api_groups: Vec<String>,
     /// The kinds, such as `PersistentVolumeClaim`, or with a subresource `PersistentVolumeClaim/status`. `*` is every
-    /// kind except those that must be named, and `*/status` is the status of all these kinds.
+    /// kind except the kinds that must be named, and `*/status` is the status of all these kinds.
     pub kinds: Vec<String>,
     /// The allowed actions.
     pub verbs: Vec<Verb>,
@@ -145,7 +145,7 @@ impl Grants {
         Self { permissions, objects: GrantedObjects::ByRules(rules.into()), ..Self::default() }
     }
 
-    /// Adds what the plugin may see: whole objects of these kinds, and with `pod_json` the JSON of pending pods.
+    /// Adds rights to see: whole objects of these kinds, and with `pod_json` the JSON of pending pods.
     #[must_use]
     pub fn with_reads(mut self, reads: Vec<ObjectKind>, pod_json: bool) -> Self {
         (self.reads, self.pod_json) = (reads, pod_json);
@@ -181,7 +181,7 @@ impl Grants {
     }
 
     /// Whether a rule covers the change. `covers` is called with the objects of each rule that names the kind and the
-    /// verb, and says whether the changed object is one of them.
+    /// verb, and says whether the changed object is among them.
     pub fn allow_access(&self, access: &ObjectAccess<'_>, covers: impl Fn(&RuleObjects) -> bool) -> bool {
         match &self.objects {
             GrantedObjects::All => true,

@@ -105,7 +105,7 @@ impl ClusterEvent {
         "UpdatePodGeneratedResourceClaim",
     ];
 
-    /// An event of `resource` with these action bits.
+    /// An event of `resource` with the action bits `actions`.
     #[must_use]
     pub fn new(resource: &str, actions: u32) -> Self {
         Self { resource: resource.to_owned(), actions }

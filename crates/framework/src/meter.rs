@@ -195,7 +195,7 @@ impl Meter {
         Start { at: Some(now), traced: None }
     }
 
-    /// Notes that plugins are asked at an extension point that began before, and that ends after more than these calls.
+    /// Notes that plugins are asked at an extension point that began earlier, and that ends after further calls.
     pub fn resume(&mut self, cycle: CycleId) {
         self.start(cycle);
         if let Some(run) = self.timer.as_mut().and_then(|timer| timer.traced.as_mut()) {

@@ -374,8 +374,8 @@ impl Profile {
         if instance.plugin.is_out_of_time() { instance.plugin.has_time() } else { Ok(()) }
     }
 
-    /// Whether pods of the profile wait while all plugins together have no time. This holds if
-    /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for one of its plugins.
+    /// Whether pods of the profile wait while all plugins together have no time. They wait if
+    /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for a plugin of the profile.
     pub fn waits_for_time(&mut self) -> bool {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }

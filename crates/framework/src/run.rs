@@ -157,8 +157,8 @@ impl Attempt {
         self.findings.feasible = nodes;
     }
 
-    /// Chooses a node among those that [passed](Findings::feasible); `None` if no node passed. If several nodes have
-    /// the highest [total](Findings::totals), their places in [`Findings::feasible_order`] decide, as in
+    /// Chooses a node among the nodes that [passed](Findings::feasible); `None` if no node passed. If several nodes
+    /// have the highest [total](Findings::totals), their places in [`Findings::feasible_order`] decide, as in
     /// kube-scheduler.
     pub fn choose(&mut self) -> Option<NodeIdx> {
         let Self { findings: Findings { feasible_order, feasible, totals, .. }, batch, .. } = self;

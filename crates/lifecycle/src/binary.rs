@@ -7,7 +7,7 @@ pub trait CountCalls {
     /// The number of calls of all instances of the binary; 0 for native code, whose calls are not counted.
     fn n_calls(&self) -> u64;
 
-    /// The number of these calls that were answered questions about pods.
+    /// The number of answered questions about pods, among the counted calls.
     fn n_answers(&self) -> u64;
 }
 

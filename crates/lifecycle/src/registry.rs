@@ -111,7 +111,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         }
     }
 
-    /// Removes plugins from the profiles for which `stays` does not hold, and returns these pairs of plugin and
+    /// Removes plugins from the profiles for which `stays` does not hold, and returns the removed pairs of plugin and
     /// `schedulerName`. A plugin about which nothing else is known is forgotten.
     pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
         let mut left = Vec::new();

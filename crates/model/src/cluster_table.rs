@@ -40,7 +40,7 @@ pub struct Image {
     pub size: i64,
     /// The nodes that have the image.
     pub nodes: NodeSet,
-    /// The number of these nodes.
+    /// The number of nodes that have the image.
     pub n_nodes: usize,
 }
 
@@ -250,7 +250,7 @@ impl ClusterTable {
 }
 
 impl ClusterTable {
-    /// `metadata.annotations` of `node`. A replica has only those with keys that its manifest names.
+    /// `metadata.annotations` of `node`. A replica has only annotations whose keys its manifest names.
     #[must_use]
     pub fn annotations(&self, node: NodeIdx) -> Option<&StringMap> {
         self.annotations.get(node.index()).map(|annotations| &**annotations)

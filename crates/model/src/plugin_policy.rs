@@ -24,7 +24,7 @@ pub enum Execution {
     Auto,
     /// A built-in runs natively, whatever the plugins directory contains.
     Native,
-    /// A built-in runs as a component, either the one that comes with the program or the one in the plugins directory.
+    /// A built-in runs as a component: the component of the program, or the component in the plugins directory.
     Wasm,
 }
 

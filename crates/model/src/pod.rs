@@ -276,7 +276,7 @@ pub struct Pod {
     pub extended_claim: Option<Arc<str>>,
     /// The normalised image names of init containers, containers and image volumes, with repetitions.
     pub images: ThinVec<Sym>,
-    /// The number of init and regular containers and, in Kubernetes 1.37, image volumes. All of these have an image.
+    /// The number of init and regular containers and, in Kubernetes 1.37, image volumes. Each of them has an image.
     pub n_containers: u32,
     /// The node features that the pod needs to run (KEP-5328).
     pub required_features: ThinVec<Sym>,

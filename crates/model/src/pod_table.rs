@@ -26,7 +26,7 @@ pub struct PodChange {
     pub pod: Arc<Pod>,
     /// The node that the pod came to or left.
     pub node: NodeIdx,
-    /// 1 for a pod that came, -1 for one that left.
+    /// 1 for a pod that came, -1 for a pod that left.
     pub sign: i32,
 }
 

@@ -378,7 +378,8 @@ fn resized(
     largest
 }
 
-/// The resources that `spec.resources.requests` sets for the pod as a whole. If totals count, those of its status are included.
+/// The resources that `spec.resources.requests` sets for the pod as a whole. If totals count, the requests in the pod's
+/// status are included.
 fn pod_level_requests(pod: &Pod, resizes: Resizes) -> ResourceList {
     let Some(resources) = &pod.spec.resources else {
         return ResourceList::new();

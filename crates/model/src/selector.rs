@@ -190,8 +190,8 @@ fn is_empty(term: &api::NodeSelectorTerm) -> bool {
     term.match_expressions.is_empty() && term.match_fields.is_empty()
 }
 
-/// The errors for which the API server would refuse a term of a node selector, one in each line. Lines begin with a
-/// dot, so that they can follow the path of the term.
+/// The errors for which the API server would refuse a term of a node selector, one error in each line. Lines begin with
+/// a dot, so that they can follow the path of the term.
 #[must_use]
 pub fn node_term_error(term: &api::NodeSelectorTerm) -> Option<String> {
     let errors = NodeTerm::compile("", term).err()?;

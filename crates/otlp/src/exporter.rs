@@ -220,7 +220,7 @@ mod tests {
     async fn spans_beyond_the_room_are_dropped_and_counted() {
         let counts = Arc::new(Counts::default());
         let destination = Destination::new(None, |_| None).unwrap();
-        // The task is not polled, like one that waits for a collector.
+        // The task is not polled, like a task that waits for a collector.
         let (sender, _task) = exporter(destination, Resource::default(), Arc::clone(&counts) as _).unwrap();
         (0..MAX_WAITING + 5).for_each(|_| sender.send(span()));
         assert_eq!(counts.dropped.load(Ordering::Relaxed), 5);

@@ -1,8 +1,8 @@
 //! The file of `--plugin-state`: the plugins' states that survive the process, as JSON.
 //!
-//! Times in the file are those of the wall clock. The file is written to a temporary name, synced and renamed, so that
-//! a complete file always exists. A file that cannot be read is set aside, and the scheduler starts without it: the
-//! file helps operators, and must not prevent scheduling.
+//! Times in the file come from the wall clock. The file is written to a temporary name, synced and renamed, so that a
+//! complete file always exists. A file that cannot be read is set aside, and the scheduler starts without it: the file
+//! helps operators, and must not prevent scheduling.
 
 use std::{
     collections::BTreeMap,
@@ -156,7 +156,7 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// The remembered state of each plugin. These values are compared instead of documents, because the times in a document
+/// The remembered state of each plugin. The values are compared instead of documents, because the times in a document
 /// change whenever the wall clock is set.
 pub(crate) type AllRemembered = Vec<(PluginName, Remembered)>;
 

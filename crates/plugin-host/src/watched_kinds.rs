@@ -87,8 +87,8 @@ const DISPENSABLE: [(&str, &str, &str); 10] = [
     ("PodTopologySpread", "v1", "ReplicationController"),
     ("PodTopologySpread", "apps/v1", "ReplicaSet"),
     ("PodTopologySpread", "apps/v1", "StatefulSet"),
-    // A DeviceClass can stand for an extended resource, which devices then provide. If one of these kinds is missing,
-    // only a node's own resources count.
+    // A DeviceClass can stand for an extended resource, which devices then provide. Without the kinds of devices, only
+    // a node's own resources count.
     ("NodeResourcesFit", "resource.k8s.io/v1", "DeviceClass"),
     ("NodeResourcesFit", "resource.k8s.io/v1", "ResourceSlice"),
     ("NodeResourcesFit", "resource.k8s.io/v1", "ResourceClaim"),

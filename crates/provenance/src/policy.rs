@@ -80,7 +80,7 @@ pub enum Source {
 pub struct Evidence {
     signed_by: Vec<Signer>,
     n_signatures: usize,
-    /// The reason why one of the signatures is not by one of the signers.
+    /// The reason why a signature is not by one of the signers.
     fault: Option<SignatureDefect>,
 }
 

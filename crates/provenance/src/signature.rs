@@ -44,7 +44,7 @@ pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signatures(Vec<Signature>);
 
-/// A signature of one of several kinds.
+/// A signature, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signature {
     /// A signature of the component's bytes.

@@ -2,7 +2,7 @@
 //!
 //! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod. The latest
 //! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If the attempt of a pod that missed events fails,
-//! the pod is tried again after its backoff, as if one of those events had concerned it.
+//! the pod is tried again after its backoff, as if a missed event had concerned it.
 
 use berth_model::PodUid;
 use std::{

@@ -65,7 +65,7 @@ impl Settings {
     }
 }
 
-/// All pods that wait for a node, and those in the middle of an attempt
+/// All pods that wait for a node, and pods in the middle of an attempt
 /// (`pkg/scheduler/backend/queue/scheduling_queue.go` in kube-scheduler).
 #[derive(Debug, Default)]
 pub struct Queue {

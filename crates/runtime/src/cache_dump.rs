@@ -24,7 +24,7 @@ use self::{
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dump {
-    /// The nodes by name: those of the cache, and those that only pods refer to.
+    /// The nodes by name: the nodes of the cache, and the nodes that only pods refer to.
     nodes: BTreeMap<String, NodeDump>,
     queue: Vec<QueuedPodDump>,
     /// The `schedulerName`s of the profiles.

@@ -61,7 +61,7 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
 /// effect.
 ///
 /// # Errors
-/// The file cannot be read, or its settings or those of the command line cannot be used.
+/// The file cannot be read, or a setting of the file or of the command line cannot be used.
 pub fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
     let Reading { settings, without_effect } =
         read_all(file, overrides, plugins).map_err(|error| Usage(error.to_string()))?;

@@ -62,7 +62,7 @@ pub(crate) struct Executor {
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
     /// The traces of attempts, which have a span for each request.
     pub traces: Traces,
-    /// The counters for status patches and bindings; `None` if these are not counted.
+    /// The counters for status patches and bindings; `None` if they are not counted.
     pub api_calls: Option<ApiCallMetrics>,
 }
 

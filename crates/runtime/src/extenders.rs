@@ -228,7 +228,7 @@ impl HttpExtender {
         }
         let mut objects: Vec<&[u8]> = Vec::with_capacity(names.len());
         for name in names {
-            // Nodes arrive over two watches. If one of them has not brought a node yet, the next attempt finds it.
+            // Nodes arrive over two watches. If the node is not in both yet, the next attempt finds it.
             let node = call.table.objects().get("v1", "Node", "", name);
             objects.push(node.ok_or_else(|| ExtenderError::new(format!("node {name:?} is not listed yet")))?);
         }

@@ -312,8 +312,8 @@ impl Session {
         Ok(())
     }
 
-    /// Schedules until `work` is done. It then finishes the bindings in progress, or gives them up after a while. Those
-    /// pods stay pending, or turn out to be bound.
+    /// Schedules until `work` is done. It then finishes the bindings in progress, or gives them up after a while. Pods
+    /// whose bindings were given up stay pending, or turn out to be bound.
     ///
     /// # Errors
     /// Another replica may lead, a part of the scheduler has ended so that nothing can be scheduled any more, or `work`

@@ -73,7 +73,7 @@ pub(crate) struct Bindings {
 #[derive(Debug, Default)]
 struct SentByProfile {
     counts: FxHashMap<Sym, usize>,
-    /// The profiles that have at least [`SENT_OF_PROFILE`] such pods.
+    /// The profiles with at least [`SENT_OF_PROFILE`] pods whose binding was sent.
     full: Vec<Sym>,
 }
 

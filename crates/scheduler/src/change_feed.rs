@@ -259,7 +259,7 @@ impl ChangeFeed {
         if position == self.symbols_position {
             return Vec::new();
         }
-        // Position 0 would give all symbols. These come in portions as well.
+        // Position 0 would give all symbols. All symbols come in portions as well.
         let changed = symbols.since(position.max(1));
         changed.into_iter().map(|(sym, _)| (sym, symbols.shared_text(sym))).collect()
     }

@@ -173,7 +173,7 @@ impl ClusterView {
 }
 
 impl<'a> PodView<'a> {
-    /// The pod. Its symbols are those of [`ClusterView::table`].
+    /// The pod. Its symbols belong to [`ClusterView::table`].
     #[must_use]
     pub fn pod(&self) -> &'a Arc<Pod> {
         &self.followed.pod

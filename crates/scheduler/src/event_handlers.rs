@@ -243,7 +243,8 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         }
     }
     if context.no_longer_pending(&pod.uid).is_some() {
-        // In kube-scheduler, such a pod moves from the handlers of one informer to the handlers of another.
+        // In kube-scheduler, a pod whose profile changes moves from the handlers of one informer to the handlers of
+        // another.
         context.also_handling(&context.queue().pod_event_labels().deleted);
         context.note_pod_event(pod, ObjectChange::Delete, false);
     }

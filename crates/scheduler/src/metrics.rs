@@ -196,7 +196,7 @@ pub enum Observation {
         /// The time until the extender's answer.
         duration: Duration,
     },
-    /// The evictions of a preemption were requested, or one of the requests failed.
+    /// The evictions of a preemption were requested, or one request failed.
     Evictions {
         /// Whether all requests succeeded.
         succeeded: bool,

@@ -40,7 +40,7 @@ pub struct OwnersSocket {
     owner: u32,
 }
 
-/// The default path of the socket. It is the same for a scheduler and for `berth plugin` of one user.
+/// The default path of the socket. A scheduler and `berth plugin` of one user have the same default path.
 pub fn default_path() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let folder = match (runtime, own_uid()) {
@@ -145,7 +145,8 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
         let error = OwnersSocket::bind(&dir.path().join("admin.sock")).expect_err("refused");
         assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
-        // Every user but root has such a folder: the root folder. Root gives a folder away, if it may.
+        // A folder of another user is needed. For every user but root, this is the root folder. Root changes the owner
+        // of a folder, if it may.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         let folder = match own_uid() {
             Some(0) if chown(dir.path(), Some(1), None).is_err() => return,

@@ -1,6 +1,6 @@
 //! The endpoints over HTTPS, as in kube-scheduler. `certificates` has the server's certificate and the authorities of
-//! clients, `lookup` finds the authorities that the cluster names, and `access` controls access. The paths are those of
-//! `endpoints`.
+//! clients, `lookup` finds the authorities that the cluster names, and `access` controls access. `endpoints` has the
+//! paths.
 
 mod access;
 mod answers;

@@ -89,7 +89,7 @@ thread_local! {
     static ORIGIN: RefCell<Option<CodePlace>> = const { RefCell::new(None) };
 }
 
-/// While this value exists, the thread's lines count as those of another place in the code.
+/// While this value exists, the thread's lines count as lines of another place in the code.
 #[derive(Debug)]
 #[must_use]
 pub struct LinesOf(());

@@ -75,9 +75,9 @@ fn give_way() {}
 /// Asks the system to run the calling thread promptly once it is woken, even if another thread has not used up its time
 /// slice.
 ///
-/// From Linux 6.12 on, a thread that asks for short slices is preferred over those with longer ones whenever its share
-/// of the time allows it. Its share does not grow. Older versions ignore the request. See `sched_setattr(2)` and the
-/// documentation of the EEVDF scheduler.
+/// From Linux 6.12 on, a thread that asks for short slices is preferred over threads with longer slices whenever its
+/// share of the time allows it. The share does not grow. Older versions ignore the request. See `sched_setattr(2)` and
+/// the documentation of the EEVDF scheduler.
 #[cfg(target_os = "linux")]
 fn wake_promptly() {
     let attributes = libc::sched_attr {

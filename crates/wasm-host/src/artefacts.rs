@@ -88,7 +88,7 @@ impl std::fmt::Debug for Artefacts {
 }
 
 impl Artefacts {
-    /// Makes the directory, or uses an existing one of this user, with access for this user alone.
+    /// Makes the directory, or uses an existing directory of this user, with access for this user alone.
     pub(crate) fn open(dir: PathBuf, engine: &wasmtime::Engine) -> Result<Self, ArtefactError> {
         let owner = make_private(&dir).map_err(|source| ArtefactError::Io { dir: dir.clone(), source })?;
         let Some(owner) = owner else { return Err(ArtefactError::Owner { dir }) };
@@ -196,8 +196,8 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     key.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it holds no key"))
 }
 
-/// Deletes artefacts, those used longest ago first, until all together take at most `max_bytes`. Also deletes refusals
-/// beyond `max_refusals`, and files that a process left unfinished.
+/// Deletes artefacts until all together take at most `max_bytes`, beginning with the artefact that was used longest
+/// ago. Also deletes refusals beyond `max_refusals`, and files that a process left unfinished.
 fn prune(dir: &Path, max_bytes: u64, max_refusals: usize) -> io::Result<()> {
     let (mut artefacts, mut refusals) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {

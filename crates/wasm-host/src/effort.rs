@@ -12,7 +12,7 @@ use crate::compiler_process::CompileLimits;
 pub enum LoadEffort {
     /// Nothing is compiled. The artefact of the same bytes is used, or the remembered refusal.
     Cached,
-    /// A second of processor time and a part of the memory. Several such attempts may run at a time.
+    /// A second of processor time and a part of the memory. Several attempts with this effort may run at a time.
     Small,
     /// Four seconds of processor time.
     Medium,

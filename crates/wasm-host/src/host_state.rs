@@ -20,7 +20,8 @@ use crate::{
 /// name, as `wit/host.wit` says.
 const UNDECLARED_READ: &str = "undeclared read: ";
 
-/// The target of the log lines about such reads. A command that reports them in its own words leaves these lines out.
+/// The target of the log lines about undeclared reads. A command that reports them in its own words leaves these lines
+/// out.
 pub const UNDECLARED_READS_TARGET: &str = "berth_wasm_host::undeclared_reads";
 
 /// The data of one instance's store.

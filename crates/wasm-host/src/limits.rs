@@ -39,7 +39,7 @@ pub struct Limits {
     /// The bytes of all linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and
     /// 22 MiB as strings.
     pub memory_bytes: usize,
-    /// The elements of all tables together. These are mostly functions that can be called indirectly.
+    /// The elements of all tables together. The elements are mostly functions that can be called indirectly.
     pub table_elements: usize,
     /// The bytes that the host copies out of one answer. Scores of 100,000 nodes take 800 kB.
     pub output_bytes: usize,

@@ -55,7 +55,8 @@ impl Engine {
         self.load_with(binary, None)
     }
 
-    /// Loads like [`Self::load`], but uses the artefact that comes with the program, if there is one for the component.
+    /// Loads like [`Self::load`], but uses the artefact that comes with the program, if the program has one for the
+    /// component.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.

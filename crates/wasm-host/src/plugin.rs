@@ -236,7 +236,7 @@ impl ComponentPlugin {
         Ok(own)
     }
 
-    /// Asks how far answers about the pod of a begun cycle, and about pods like it, reach.
+    /// Asks for the reach of answers about the pod of a begun cycle, and about pods of its class.
     fn learn_reach(&mut self, cycle: CycleId, pod: &Pod) -> Result<Reach, Status> {
         let reach = self.ask("reach-of", TimeLimit::Call, |context| {
             Ok(guest(&context.exports.reuse)?.call_reach_of(context.store, cycle.0)?)

@@ -5,8 +5,8 @@ use std::env::consts::ARCH;
 use wasmtime::Config;
 
 /// The stack of a component's calls, in bytes of the calling thread's stack. A component that exceeds it traps. One
-/// stack may contain two components, one that asks for a dry run and one that answers it, with the host's own frames
-/// around them. So threads that call components need considerably more than twice as much.
+/// stack may contain two components, a component that asks for a dry run and a component that answers it, with the
+/// host's own frames around them. So threads that call components need considerably more than twice as much.
 pub const MAX_STACK: usize = 512 << 10;
 
 pub(crate) fn config() -> Config {

@@ -46,13 +46,13 @@ impl PluginStats {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// The wall-clock time of those calls.
+    /// The wall-clock time of the counted calls.
     #[must_use]
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_nanoseconds.load(Ordering::Relaxed))
     }
 
-    /// Full deltas: one for each instance, and one whenever a replica was too far behind.
+    /// Full deltas: one delta for each instance, and one delta whenever a replica was too far behind.
     #[must_use]
     pub fn resyncs(&self) -> u64 {
         self.resyncs.load(Ordering::Relaxed)

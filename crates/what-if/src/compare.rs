@@ -26,9 +26,9 @@ pub struct Comparison {
     pub kind: &'static str,
     /// The number of pods that both configurations place on the same node or refuse.
     pub alike: usize,
-    /// The pods that get different nodes, or get a node from only one of the two.
+    /// The pods that get different nodes, or get a node from only one configuration.
     pub moved: Vec<MovedPod>,
-    /// The number of these pods for each plugin that causes the difference.
+    /// The number of differing pods for each plugin that causes the difference.
     pub by_plugin: BTreeMap<String, usize>,
 }
 

@@ -21,7 +21,7 @@ pub struct HowMany {
     pub kind: &'static str,
     /// The number of pods that fit. None of them evicts another pod.
     pub fit: usize,
-    /// The number of these pods on each node that has any.
+    /// The number of fitting pods on each node that has any.
     pub nodes: BTreeMap<String, usize>,
     /// The reason why the next pod does not fit; absent if the maximum number fits.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -265,7 +265,7 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// Makes the moves that empty the node. If one of them is impossible, all changes are reverted and the result is
+    /// Makes the moves that empty the node. If one move is impossible, all changes are reverted and the result is
     /// `None`.
     fn try_to_empty(&mut self, node: &str) -> Result<Option<Vec<Move>>, PlaceError> {
         let pods = self.pods.remove(node).unwrap_or_default();

@@ -43,7 +43,7 @@ pub struct PodOutcome {
 pub struct Choice {
     /// The number of nodes in the cluster.
     pub nodes: usize,
-    /// The number of nodes that passed every filter, among those that were examined.
+    /// The number of nodes that passed every filter, among the examined nodes.
     pub feasible: usize,
     /// The weighted sum of the node's scores; absent if only one node passed.
     #[serde(skip_serializing_if = "Option::is_none")]

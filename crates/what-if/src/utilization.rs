@@ -22,7 +22,7 @@ const PODS: &str = "pods";
 pub struct Utilization {
     /// The number of nodes.
     pub nodes: usize,
-    /// The number of nodes without pods, apart from those of DaemonSets.
+    /// The number of nodes without pods, except pods of DaemonSets.
     pub empty_nodes: usize,
     /// The use of each resource, CPU and memory first.
     pub resources: Vec<ResourceUse>,
@@ -70,9 +70,9 @@ pub struct Fragmentation {
     pub cpu: String,
     /// The memory of that pod, as a quantity.
     pub memory: String,
-    /// The number of such pods that would fit if all free amounts were on one node.
+    /// The number of pods with this request that would fit if all free amounts were on one node.
     pub fit_in_sum: u64,
-    /// The number of such pods that fit on the actual nodes.
+    /// The number of pods with this request that fit on the actual nodes.
     pub fit_on_nodes: u64,
     /// The share of `fit_in_sum` that does not fit, in per cent.
     pub percent: f64,
@@ -98,7 +98,7 @@ struct Sums {
     resources: BTreeMap<String, (i128, i128, i64)>,
 }
 
-/// The requests of these pods on each node. Pods on unknown nodes do not count.
+/// The requests of `pods` on each node. Pods on unknown nodes do not count.
 pub fn node_uses<'a, 'p>(
     nodes: impl Iterator<Item = &'a api::Node>,
     pods: impl Iterator<Item = (&'p api::Pod, &'p str)>,
@@ -166,7 +166,7 @@ impl<'a> NodeUse<'a> {
         self.node.metadata.labels.get(ZONE).map_or("", String::as_str)
     }
 
-    /// Whether the node has no pods, apart from those of DaemonSets.
+    /// Whether the node has no pods, except pods of DaemonSets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_pods

@@ -1,5 +1,5 @@
-//! Tests of the manifests in `deploy`: the programs' own parsers read their command lines, their roles are those that
-//! `berth rbac` prints, and their containers have few rights on their nodes.
+//! Tests of the manifests in `deploy`: the programs' own parsers read their command lines, their roles equal the output
+//! of `berth rbac`, and their containers have few rights on their nodes.
 
 use std::{fs, path::Path};
 

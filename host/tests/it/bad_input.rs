@@ -9,8 +9,8 @@ use crate::process::{Ended, Process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs `berth` in a folder of its own with these files; `{dir}` in arguments is that folder. The message must contain
-/// all of `parts`.
+/// Runs `berth` in a separate folder with these files; `{dir}` in arguments is the folder. The message must contain all
+/// of `parts`.
 async fn check(files: &[(&str, &[u8])], arguments: &[&str], code: i32, parts: &[&str]) {
     let dir = folder(files);
     let here = dir.path().display().to_string();

@@ -99,7 +99,7 @@ impl Cluster {
         self.scheduler_with(arguments, &[]).await
     }
 
-    /// Does the same with additional variables.
+    /// Starts `berth run` with additional environment variables.
     pub(crate) async fn scheduler_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };

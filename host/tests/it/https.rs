@@ -46,7 +46,7 @@ impl Bench {
         Self::start_in(cluster, flags).await
     }
 
-    /// Does the same in a cluster with client certificates in its folder.
+    /// Starts both in a cluster with client certificates in its folder.
     async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
         // The port was free a moment ago.
@@ -126,7 +126,7 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(serde_json::json!({ "token": token })).expect("credentials")
 }
 
-/// ada sees the configuration. ida lists plugins, and changes one of them. Other users may do nothing.
+/// ada sees the configuration. ida lists plugins, and changes one plugin. Other users may do nothing.
 fn may(user: &str, spec: &Value) -> bool {
     let (path, object) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
     let plugins = json!({"group": "berth.dev", "resource": "plugins", "verb": "get"});

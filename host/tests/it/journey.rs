@@ -81,7 +81,7 @@ impl Shell {
     /// Gives the shell an empty cargo home, fetches the project's dependencies for this machine and for wasm, and goes
     /// offline. The error holds cargo's message.
     pub(crate) fn fetch_and_go_offline(&mut self) -> Result<(), String> {
-        // The flags that compile plugins contain the path of the home, so the path is the same in each run.
+        // The flags that compile plugins contain the path of the home, so the path is fixed.
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("journey-cargo-home");
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(&home).expect("a folder");
@@ -159,8 +159,8 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=60s pod/";
 const MESSAGE: &str = "get -o 'jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}' pod/";
 
-/// Two scripts of the guide: the one that makes a project, and the one that builds, tests, verifies, inspects and times
-/// it.
+/// Two scripts of the guide: the script that makes a project, and the script that builds, tests, verifies, inspects and
+/// times it.
 fn steps(language: &str) -> [String; 2] {
     let page = match language {
         "rust" => return blocks("first-plugin.md", "console")[..2].to_vec().try_into().expect("two blocks"),

@@ -93,7 +93,7 @@ impl Bench {
         Self { cluster, scheduler, arguments }
     }
 
-    /// Kills the scheduler, and starts another one with the same files.
+    /// Kills the scheduler, and starts another scheduler with the same files.
     pub(crate) async fn crash_and_start(&mut self) {
         self.scheduler.process.signal("-KILL");
         self.scheduler = start(&self.cluster, &self.arguments).await;
@@ -169,7 +169,7 @@ impl Bench {
         self.plugin("ByPriority", what, is_right).await
     }
 
-    /// Does the same for the plugin of this name.
+    /// Waits until the list shows the plugin of this name with these values.
     async fn plugin(&self, name: &str, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let found = |answer: &str| {
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);

@@ -21,7 +21,7 @@ impl Process {
         Self::berth_with(arguments, &[])
     }
 
-    /// Does the same with additional variables.
+    /// Starts `berth` with additional environment variables.
     pub(crate) fn berth_with<A: AsRef<OsStr>>(
         arguments: impl IntoIterator<Item = A>,
         variables: &[(&str, &str)],

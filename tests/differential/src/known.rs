@@ -2,7 +2,7 @@
 
 use crate::difference::{Aspect, Difference};
 
-/// Series that only one of the two has, by the beginning of their names, with the reasons.
+/// Series that only one scheduler has, by the beginning of their names, with the reasons.
 const METRICS: &[(&str, &str)] = &[
     ("rest_client_", "Berth counts requests and their duration; the rest is about client-go itself"),
     (

@@ -50,8 +50,8 @@ impl Plan {
         Self { random: Random::new(seed), n_pods: 0, n_nodes, kind, next: VecDeque::new() }
     }
 
-    /// The objects that exist before nodes and pods, with their collections: namespaces, and in one of them a service.
-    /// The default constraints spread over its pods.
+    /// The objects that exist before nodes and pods, with their collections: namespaces, and a service in one
+    /// namespace. The default constraints spread over the service's pods.
     pub(crate) fn surroundings(&mut self) -> Vec<(String, Value)> {
         let namespace = |(name, team)| {
             let labels = json!({"team": team});
@@ -226,7 +226,7 @@ impl Plan {
     }
 }
 
-/// Limits amounts to those that fit into 64 bits even as thousandths, in sums and times a hundred. kube-scheduler
+/// Limits amounts to numbers that fit into 64 bits even as thousandths, in sums and times a hundred. kube-scheduler
 /// continues with 0 or with a truncated number for larger amounts, and Berth with the largest possible number.
 fn countable(amounts: &mut Value) {
     const LARGEST: &str = "9223372036854775807";

@@ -154,7 +154,7 @@ fn n_differences(family: &str, execution: &dyn Execution) -> Result<usize> {
 }
 
 /// kube-scheduler answered these cases with a gate at another value than the default. Berth answers as recorded only
-/// with that value.
+/// with this value.
 #[test]
 fn each_gate_of_the_cases_changes_an_answer() -> Result<()> {
     let suite = suite()?;

@@ -1,4 +1,4 @@
-//! Checks placements. The rules are those of Kubernetes' documentation, applied to the objects' JSON.
+//! Checks placements. The rules come from Kubernetes' documentation, applied to the objects' JSON.
 //!
 //! The checker shares no code with the plugins, and it is not fast: each question examines everything. If the
 //! documentation leaves a gap, the comment says how kube-scheduler fills it.

@@ -114,8 +114,8 @@ pub fn pending_recipe() -> impl Strategy<Value = Recipe> {
 }
 
 impl ClusterRecipe {
-    /// Removes some objects and adds those of `other`, which replace objects of the same number. The remaining pods may
-    /// get other labels.
+    /// Removes some objects and adds the objects of `other`, which replace objects of the same number. The remaining
+    /// pods may get other labels.
     pub fn change(&mut self, other: &ClusterRecipe, choices: u64) {
         let mut random = Random::new(choices);
         self.nodes.retain(|_, _| random.chance(80));

@@ -45,8 +45,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Starts both processes. The scheduler meets these faults at the API server, if there are any. The rules are those
-    /// of `berth sandbox --faults`.
+    /// Starts both processes. The scheduler meets these faults at the API server, if there are any. The rules have the
+    /// form of `berth sandbox --faults`.
     pub async fn start(n_nodes: u32, faults: Option<&Value>) -> Result<Self> {
         Self::start_with(n_nodes, faults, ("", "")).await
     }

@@ -297,7 +297,7 @@ const PLUGIN: Rule = rule("", &["berth-builtins", "berth-sdk"], &[]);
 /// The workspace's dependencies.
 #[derive(Debug, Default, PartialEq)]
 struct Graph {
-    /// The crates of the workspace, and those in the folders of plugins.
+    /// The crates of the workspace, and the crates in the folders of plugins.
     ours: BTreeSet<String>,
     plugins: BTreeSet<String>,
     edges: BTreeMap<String, BTreeSet<String>>,

@@ -130,7 +130,7 @@ impl Tree {
         })
     }
 
-    /// Adds a module and those inside it. `folder` contains the files of its children.
+    /// Adds a module and the modules inside it. `folder` contains the files of its children.
     fn add(
         &mut self,
         name: &str,

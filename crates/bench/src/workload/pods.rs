@@ -1,5 +1,5 @@
-//! scheduler_perf's pods. Pods with terms about other pods are in `affinity`, those with volumes in `volumes`, and
-//! those with devices in `devices`.
+//! scheduler_perf's pods. Pods with terms about other pods are in `affinity`, pods with volumes in `volumes`, and pods
+//! with devices in `devices`.
 
 use berth_testing::{PodMaker, pod};
 use serde_json::{Value, json};

@@ -413,7 +413,7 @@ fn many_victims_take_few_dry_runs() {
 }
 
 proptest! {
-    /// Guesses do not change the result: the victims are those of one case at a time.
+    /// Guesses do not change the result: the victims are the same as with one case at a time.
     #[test]
     fn victims_are_those_of_asking_one_by_one(seed: u64) {
         let mut fixture = Fixture::new(1, 1);

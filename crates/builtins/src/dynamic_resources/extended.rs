@@ -20,7 +20,7 @@ use super::{
 /// The name that messages use for a claim that does not exist yet.
 const UNNAMED: &str = "<extended-resources>";
 
-/// The extended resources of a pod; devices can stand for at least one of them.
+/// The extended resources of a pod; devices can stand for at least one of these resources.
 #[derive(Debug)]
 pub(super) struct ExtendedResources {
     /// Resources, each with the DeviceClass that maps to it; `None` if no class does.
@@ -67,7 +67,8 @@ impl ExtendedResources {
         Some(Self { resources, existing, is_left_over })
     }
 
-    /// Positions of the resources that are not in the node's allocatable; `None` if no device can stand for one of them.
+    /// Positions of the resources that are not in the node's allocatable; `None` if a resource exists for which no
+    /// device can stand.
     pub(super) fn missing_on(&self, table: &ClusterTable, node: NodeIdx) -> Option<Vec<usize>> {
         let mut missing = Vec::new();
         for (position, (resource, class)) in self.resources.iter().enumerate() {

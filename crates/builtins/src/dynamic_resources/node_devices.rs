@@ -1,7 +1,7 @@
 //! The devices that each node can use, prepared for the search, with the answers of the requests' selectors about them.
 //!
-//! They are kept until a slice of one of the pools changes, or a label of the node if some slice selects nodes by
-//! label.
+//! The devices are kept until a slice of one of the pools changes. If a slice selects nodes by label, a change of the
+//! node's labels also ends this.
 
 use std::sync::Arc;
 

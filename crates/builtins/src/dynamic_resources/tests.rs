@@ -493,7 +493,7 @@ fn init_containers_reuse_devices() {
     let body: Value = serde_json::from_slice(body).unwrap();
     let requests = body["spec"]["devices"]["requests"].as_array().unwrap();
     let shown: Vec<String> = requests.iter().map(|it| format!("{} {}", it["name"], it["exactly"]["count"])).collect();
-    // `first` needs only the devices of sidecar and main; `second` needs those of main and one more.
+    // `first` needs only the devices of sidecar and main; `second` needs the devices of main and one more device.
     assert_eq!(shown, [r#""container-1-request-0" 1"#, r#""container-2-request-0" 1"#, r#""container-4-request-0" 1"#]);
     let Some(Effect::Patch { patch, .. }) = effects.last() else { panic!() };
     let patch: Value = serde_json::from_slice(patch).unwrap();

@@ -121,8 +121,8 @@ impl ExistingTerms {
     }
 }
 
-/// Whether `term` of an existing pod matches the incoming pod `pod`. `namespace_labels` are those of the incoming pod's
-/// namespace.
+/// Whether `term` of an existing pod matches the incoming pod `pod`. `namespace_labels` are the labels of the incoming
+/// pod's namespace.
 pub(super) fn matches(term: &PodTerm, pod: &Pod, namespace_labels: &[(Sym, Sym)]) -> bool {
     let matches_namespace = term.namespaces.binary_search(&pod.namespace).is_ok()
         || term.namespace_selector.as_ref().is_some_and(|selector| selector.matches(namespace_labels));

@@ -1,7 +1,7 @@
 //! Filter: the required terms of the incoming pod, and the required anti-affinity terms of existing pods.
 //!
-//! The three counts are those of `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`: `affinityCounts`,
-//! `antiAffinityCounts` and `existingAntiAffinityCounts`.
+//! The three counts correspond to counts in `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`:
+//! `affinityCounts`, `antiAffinityCounts` and `existingAntiAffinityCounts`.
 
 use berth_framework::{Call, Deadline, DryRunCase, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, Sym};

@@ -27,7 +27,7 @@ impl DeviceClass {
     }
 }
 
-/// Whether the resource is the implicit one of the class with the name `class`.
+/// Whether the resource is the implicit resource of the class with the name `class`.
 pub(super) fn is_implicit(resource: &str, class: &str) -> bool {
     resource.strip_prefix(PREFIX) == Some(class)
 }

@@ -30,7 +30,7 @@ pub(super) enum VolumeHolder {
 }
 
 impl AttachedVolumes {
-    /// Counts a holder. `sign` is 1 for a holder that is added, and -1 for one that is removed.
+    /// Counts a holder. `sign` is 1 for a holder that is added, and -1 for a holder that is removed.
     pub(super) fn count(&mut self, volume: &VolumeId, node: NodeIdx, holder: VolumeHolder, sign: i64) {
         let nodes = match self.holders.get_mut(volume) {
             Some(nodes) => nodes,

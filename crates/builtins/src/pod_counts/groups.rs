@@ -122,7 +122,7 @@ impl Groups {
         self.queries_everywhere.retain(|&idx| !is_dropped(idx));
     }
 
-    /// Counts a change. `amount` is 1 for a pod that was placed, and -1 for one that left.
+    /// Counts a change. `amount` is 1 for a pod that was placed, and -1 for a pod that left.
     fn add(&mut self, pod: &Arc<Pod>, node: NodeIdx, amount: i64, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
         let key = GroupKey(Arc::clone(pod));
         let idx = match self.ids.get(&key) {

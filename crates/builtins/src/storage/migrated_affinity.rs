@@ -1,8 +1,8 @@
 //! The nodes from which a volume of a migrated in-tree plugin can be used. The volume counts as the driver's on nodes
 //! with a `CSINode` that says that the plugin is migrated: its zone then has the driver's own label.
 //!
-//! The rules are those of `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in
-//! `plugins/in_tree_volume.go`, and the checks of the plugins).
+//! The rules come from `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in `plugins/in_tree_volume.go`,
+//! and the checks of the plugins).
 
 use std::collections::BTreeSet;
 
@@ -115,7 +115,7 @@ fn check_zones_of_gce(zones: &str) -> Result<(), TranslationError> {
     Err(TranslationError::Regions(regions.join(" ")))
 }
 
-/// The volume's affinity with its zones under the driver's key. Zones of the affinity take precedence over those of the
+/// The volume's affinity with its zones under the driver's key. Zones of the affinity take precedence over zones of the
 /// labels.
 fn affinity(volume: &PersistentVolume, driver_key: &str) -> Option<NodeSelector> {
     let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());

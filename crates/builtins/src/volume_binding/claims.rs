@@ -1,4 +1,4 @@
-//! The claims of a pod: those that are bound, those that will be bound for its node, and those that make it
+//! The claims of a pod: bound claims, claims that will be bound for its node, and claims that make the pod
 //! unschedulable.
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Claims {
         assumed.or_else(|| self.view.get(namespace, name))
     }
 
-    /// Counts the claim as one for which `node` was selected, until a newer version of it arrives or
+    /// Counts the claim as a claim for which `node` was selected, until a newer version of it arrives or
     /// [`Self::restore`].
     pub(super) fn assume_node(&mut self, claim: &PersistentVolumeClaim, node: &str) {
         let mut assumed = claim.clone();

@@ -1,5 +1,5 @@
-//! Volumes that do not exist yet: whether a class can provision one for a node, and whether the class's CSI driver has
-//! enough storage for the node.
+//! Volumes that do not exist yet: whether a class can provision a volume for a node, and whether the class's CSI driver
+//! has enough storage for the node.
 
 use std::collections::BTreeMap;
 

@@ -93,8 +93,8 @@ impl Cache {
         }
     }
 
-    /// Writes the ports of all pods on a node. They are collected afresh each time, because two pods may use the same
-    /// port and one of them may leave.
+    /// Writes the ports of all pods on a node. They are collected afresh each time, because two pods may use one port,
+    /// and one pod may leave.
     pub(super) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[PodUid]) {
         let mut ports: Vec<_> =
             pods.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|pod| pod.pod().host_ports.clone()).collect();

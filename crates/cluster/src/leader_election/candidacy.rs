@@ -2,8 +2,8 @@
 //!
 //! The candidate is written as client-go's `tools/leaderelection/leasecandidate.go` does. The coordinator asks with
 //! `pingTime` whether the candidate still runs. The answer is a later `renewTime`. The candidate is also renewed from
-//! time to time, because the coordinator deletes those that it has not heard of for long. The process does not delete
-//! its candidate when it ends, as client-go does not.
+//! time to time, because the coordinator deletes candidates that it has not heard of for long. The process does not
+//! delete its candidate when it ends, as client-go does not.
 
 use std::time::Duration;
 

@@ -501,7 +501,7 @@ impl Session {
         }
     }
 
-    /// Takes the version from which to go on. The versions of objects have no such meaning while a list is read.
+    /// Takes the version from which to go on. The versions of objects have another meaning while a list is read.
     fn advance(&mut self, identity: Identity) {
         if self.resume_from.is_some() && !identity.resource_version.is_empty() {
             self.resume_at(identity.resource_version);

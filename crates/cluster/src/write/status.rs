@@ -161,7 +161,7 @@ mod tests {
         patch.body(NOW.parse().unwrap()).unwrap_or_default()
     }
 
-    // The bodies below are those of kube-scheduler 1.36.
+    // The bodies below are kube-scheduler 1.36's bodies.
 
     #[test]
     fn a_first_condition_is_sent_whole() {

@@ -115,7 +115,7 @@ fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<S
     }
 }
 
-/// Enables these scores and no others.
+/// Enables only these scores.
 fn scores(
     priorities: &[Value],
     profile: &mut Map<String, Value>,

@@ -129,11 +129,11 @@ pub enum HintOutcome {
 pub struct EarlierAnswers {
     /// Filter plugins whose verdicts are kept.
     pub filters: PluginBits,
-    /// The number of nodes about which these plugins had to be asked in this cycle.
+    /// The number of nodes about which Filter plugins with kept verdicts had to be asked in this cycle.
     pub n_filtered: usize,
     /// Score plugins whose scores are kept.
     pub scores: PluginBits,
-    /// The number of nodes about which these plugins had to be asked in this cycle.
+    /// The number of nodes about which Score plugins with kept scores had to be asked in this cycle.
     pub n_scored: usize,
     /// The answers themselves.
     pub(super) kept: Option<Arc<KeptAnswers>>,
@@ -160,7 +160,7 @@ pub struct Findings {
     pub(super) filtered_at: Option<Duration>,
     /// The nodes that each Filter plugin removed, by the index of the plugin.
     pub(super) removed: Vec<NodeSet>,
-    /// Whether any of these sets is not empty. Clearing some twenty bitmaps costs as much as a cycle that uses earlier
+    /// Whether any set of nodes is not empty. Clearing some twenty bitmaps costs as much as a cycle that uses earlier
     /// answers.
     pub(super) has_removed: bool,
     /// Nodes that would not pass if the pods nominated to them were running there.
@@ -248,7 +248,8 @@ impl Findings {
         of_cycle.map(|scores| PluginScores::of_cycle(scores, &self.feasible)).chain(kept)
     }
 
-    /// The weighted sums, one for each member of [`Self::feasible`] in ascending order; empty if nothing was scored.
+    /// The weighted sums, one sum for each member of [`Self::feasible`] in ascending order; empty if no node was
+    /// scored.
     #[must_use]
     pub fn totals(&self) -> &[i64] {
         &self.totals

@@ -16,8 +16,8 @@ use crate::{
 /// The maximum number of cases of one call, for each node of the cluster. Preemption asks fewer at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
-/// Filters nodes without some of their pods, for the pod of `call`. `findings` are those of its cycle. The result has
-/// one status for each case.
+/// Filters nodes without some of their pods, for the pod of `call`. `findings` are the findings of the pod's cycle. The
+/// result has one status for each case.
 ///
 /// # Errors
 /// A plugin broke.

@@ -147,8 +147,8 @@ pub(super) fn stretches(nodes: &[NodeIdx], range: SearchRange) -> impl Iterator<
 }
 
 impl Findings {
-    /// Adds those nodes of a stretch that are in `passed` to the feasible nodes, until there are `limit`. All members
-    /// of `passed` must be in the stretch.
+    /// Adds the nodes of a stretch that are in `passed` to the feasible nodes, until there are `limit`. All members of
+    /// `passed` must be in the stretch.
     pub(super) fn take(&mut self, stretch: Stretch<'_>, passed: &NodeSet, limit: usize) {
         let have_all_room = self.feasible_order.len() + stretch.len() <= limit;
         if !have_all_room || passed.len() < stretch.len() {
@@ -160,7 +160,7 @@ impl Findings {
         self.sample.n_visited += stretch.len();
     }
 
-    /// Adds those nodes of a stretch that are in `passing` to the feasible nodes, until there are `limit`.
+    /// Adds the nodes of a stretch that are in `passing` to the feasible nodes, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
         for mut nodes in [stretch.first, stretch.second] {
             while !nodes.is_empty() && self.feasible_order.len() < limit {
@@ -186,7 +186,7 @@ impl Findings {
         }
     }
 
-    /// Adds those nodes of a block that are in `passing` to the feasible nodes. The block has at most 64 nodes.
+    /// Adds the nodes of a block that are in `passing` to the feasible nodes. The block has at most 64 nodes.
     fn take_block(&mut self, block: &[NodeIdx], passing: &NodeSet) {
         let bits = passing.bits_of(block);
         self.feasible.insert_bits(block, bits);

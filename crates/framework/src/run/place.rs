@@ -204,7 +204,7 @@ fn nominated_node(
         .and_then(|()| extend::filter_by_extenders(profile, search.extenders, call, attempt));
     let is_feasible = passed.is_ok() && attempt.findings.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
-        // If the reason is not available, the node counts as one that PreFilter excluded.
+        // If the reason is not available, the node counts as a node that PreFilter excluded.
         let _ = diagnose(profile, call, &attempt.findings, diagnosis);
     }
     attempt.findings.sample.n_visited = 0;

@@ -128,7 +128,7 @@ impl Bench {
         self.serving.insert((name, profile.to_owned()), service);
     }
 
-    /// Carries out what was decided. Returns the plugins that were swapped, one for each swap.
+    /// Carries out the decisions. Returns the plugins that were swapped, one entry for each swap.
     fn take(&mut self, consequences: Consequences<Handle>) -> Vec<PluginName> {
         let plugins = consequences.swaps.iter().map(|swap| swap.plugin.clone()).collect();
         for swap in consequences.swaps {

@@ -1,6 +1,6 @@
 //! Decimal numbers of any size, for the few quantities that do not fit `i64`.
 //!
-//! Each digit takes one byte. Such amounts are rare, and printing, rounding and aligning them are then simple slicing.
+//! Each digit takes one byte. Such amounts are rare, and printing, rounding and aligning bytes are simple slicing.
 
 use std::cmp::Ordering;
 

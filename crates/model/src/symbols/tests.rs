@@ -1,4 +1,4 @@
-//! Symbols are made, freed and made again, and the symbols of replicas stay equal to those of the source.
+//! Symbols are made, freed and made again, and the symbols of replicas stay equal to the symbols of the source.
 
 use super::*;
 

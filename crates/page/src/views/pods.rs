@@ -23,7 +23,7 @@ pub struct Pending {
     pub pods: usize,
     /// The pending pods, grouped by what refuses or holds them. The largest group comes first.
     pub reasons: Vec<PendingGroup>,
-    /// The oldest of these pods, at most 200. The oldest comes first.
+    /// The oldest pending pods, at most 200. The oldest pod comes first.
     pub oldest: Vec<PendingPod>,
 }
 

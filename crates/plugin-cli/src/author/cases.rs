@@ -71,7 +71,7 @@ pub(super) fn granted_in(path: &Path) -> Result<Option<Granted>> {
     Ok(settings.grants.as_ref().map(Granted::from))
 }
 
-/// The reads that the plugin needs beyond these grants, and what to write. The text continues the plugin's name.
+/// The reads that the plugin needs beyond these grants, and the text to write. The text continues the plugin's name.
 fn missing(granted: &Granted, manifest: &Manifest, error: &NotGranted) -> String {
     let reads = manifest.needs.objects.clone();
     let mut wanted: Vec<String> =

@@ -152,7 +152,7 @@ impl Loaded {
         format!("{} {} (sha256 {digest})", version.name, version.version)
     }
 
-    /// Warns of kinds in the manifest with names that are nearly those of Kubernetes' own kinds. The scheduler accepts
+    /// Warns of kinds in the manifest with names that resemble names of Kubernetes' own kinds. The scheduler accepts
     /// any kind, since a CRD may come later, so a plugin with a misspelt kind would see no objects.
     pub(super) fn warn_of_misspelt_kinds(&self) -> Result<()> {
         let mut err = io::stderr().lock();
@@ -201,8 +201,8 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
     }
 }
 
-/// An engine that uses compiled code from earlier runs, including those of this user's scheduler, and stores its own
-/// code for it.
+/// An engine that uses compiled code from earlier runs, also from the user's scheduler, and stores its own code for
+/// them.
 fn engine() -> Result<Engine> {
     let artefacts = PluginHostOptions::default().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });

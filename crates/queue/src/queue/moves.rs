@@ -171,8 +171,8 @@ impl Queue {
         !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, object_event))
     }
 
-    /// Moves these pods to activeQ without waiting for their backoff. If the attempt of a pod in flight fails, that pod
-    /// is tried again after its backoff.
+    /// Moves these pods to activeQ without waiting for their backoff. If the attempt of a pod in flight fails, the pod
+    /// in flight is tried again after its backoff.
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         for uid in uids {
             match self.take(uid) {

@@ -23,7 +23,7 @@ pub(super) enum Happening {
     PodLabel,
 }
 
-/// The answers of plugins, the same ones for the queue and for its reference.
+/// The answers of plugins, which are equal for the queue and its reference.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
     /// Pods that `Gate` keeps out.

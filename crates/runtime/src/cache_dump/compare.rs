@@ -35,7 +35,7 @@ impl Listed {
                     WatchEvent::PodApplied(pod) => listed.pods.push(*pod),
                     WatchEvent::NodeApplied(node) => drop(listed.nodes.insert(node.metadata.name)),
                     WatchEvent::PodsSynced | WatchEvent::NodesSynced => unlisted -= 1,
-                    // These are changes after one list, while the other list is still arriving.
+                    // Such a difference is a change after one list, while the other list is still arriving.
                     WatchEvent::PodDeleted(_)
                     | WatchEvent::NodeDeleted(_)
                     | WatchEvent::ObjectApplied { .. }

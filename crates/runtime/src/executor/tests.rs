@@ -117,7 +117,7 @@ impl Bench {
         self.ask_for("main", pod, request).await;
     }
 
-    /// Asks the same for a pod of this profile.
+    /// Sends `request` about a pod of this profile.
     async fn ask_for(&self, profile: &str, pod: usize, request: Request) {
         let name = format!("pod-{pod}");
         let pod =

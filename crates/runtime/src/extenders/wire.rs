@@ -115,7 +115,7 @@ struct MetaPod<'a> {
 
 fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod, node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let namespace = table.symbols.text(pod.namespace);
-    // Pods arrive over two watches. If one of them has not brought a pod yet, the next attempt finds it.
+    // Pods arrive over two watches. If the pod is not in both yet, the next attempt finds it.
     let json = table.objects().get("v1", "Pod", namespace, &pod.name);
     let unlisted = || ExtenderError::new(format!("pod \"{namespace}/{}\" is not listed yet", pod.name));
     on_node(json.ok_or_else(unlisted)?, node)

@@ -25,7 +25,7 @@ fn internal_type(kind: &Kind) -> String {
     format!("*{package}.{}", kind.kind)
 }
 
-/// The content of a `continue` token. The names of the fields are those of the API server.
+/// The content of a `continue` token. The fields have the names of the API server's fields.
 #[derive(Debug, Serialize, Deserialize)]
 struct ContinueToken {
     v: String,

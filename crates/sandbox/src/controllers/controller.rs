@@ -32,7 +32,7 @@ impl Observed<'_> {
         self.object.key()
     }
 
-    /// The state before, if there is one, and the state after.
+    /// The state before the change, if the object existed, and the state after it.
     pub(super) fn versions(&self) -> impl Iterator<Item = &Object> {
         self.before.into_iter().chain([self.object])
     }

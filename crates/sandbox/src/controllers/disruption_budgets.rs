@@ -25,7 +25,7 @@ const EVICTION_SECONDS: i64 = 120;
 /// The condition that says whether a disruption is allowed.
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// Updates the status of budgets. Its keys are those of budgets.
+/// Updates the status of budgets. Its keys are the keys of budgets.
 pub(super) struct DisruptionBudgetController;
 
 /// The reason why a budget cannot be computed, in the words of the disruption controller.

@@ -15,7 +15,7 @@ pub(crate) struct Kind {
     pub(crate) version: String,
     /// The kind, such as `Pod`.
     pub(crate) kind: String,
-    /// The kind of a list of these objects.
+    /// The kind of a list of the kind's objects.
     pub(crate) list_kind: String,
     /// The resource in paths, such as `pods`.
     pub(crate) plural: String,
@@ -29,7 +29,7 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     /// Whether there is a `status` subresource.
     pub(crate) has_status: bool,
-    /// The places of the numbers of `scale`, if there is such a subresource.
+    /// The places of the numbers of `scale`, `None` if the kind has no `scale`.
     pub(crate) scale: Option<Scale>,
     /// The decoding of bodies.
     pub(crate) decoding: Decoding,

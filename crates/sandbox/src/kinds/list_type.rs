@@ -15,7 +15,7 @@ pub(crate) enum ListType {
     Atomic,
     /// A set of scalars.
     Set,
-    /// Objects that are identified by these members.
+    /// Objects whose identity is the values of these members.
     Map(Vec<String>),
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn prepare_create(kind: &Kind, value: &mut Value) {
     as_map(value).insert("status".to_owned(), initial);
 }
 
-/// Takes only those parts from `value` that a write to `subresource` may change.
+/// Takes from `value` only the parts that a write to `subresource` may change.
 pub(crate) fn prepare_update(kind: &Kind, subresource: &str, current: &Value, value: &mut Value) {
     match subresource {
         "binding" => return,

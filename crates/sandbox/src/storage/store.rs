@@ -90,7 +90,7 @@ impl Store {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Forgets all changes so far. An earlier watch is then refused like one from before a compaction.
+    /// Forgets all changes so far. An earlier watch is then refused like a watch from before a compaction.
     pub(crate) fn compact(&self) {
         self.counter.next();
         for collection in self.collections() {

@@ -24,7 +24,7 @@ pub(crate) struct Choice {
     pub(crate) started: Option<Duration>,
     /// The node's row at the time of the choice. Plugins get this row if the node no longer exists.
     pub(crate) row: NodeIdx,
-    /// The number of nodes that were looked at, and the number of those that passed.
+    /// The number of nodes that were looked at, and the number of nodes that passed.
     pub(crate) n_evaluated: usize,
     pub(crate) n_feasible: usize,
 }
@@ -191,7 +191,7 @@ impl Binding {
         deadlines
     }
 
-    /// The waits for objects of Permit plugins or of PreBind plugins, including those of plugins whose effects are
+    /// The waits for objects of Permit plugins or of PreBind plugins, including waits of plugins whose effects are
     /// being carried out.
     pub(super) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
         let (permit, group) = match &self.stage {

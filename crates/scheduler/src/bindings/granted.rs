@@ -2,7 +2,7 @@
 //!
 //! Rules refer to the pod of the cycle and to its claims. This module finds the claims from the pod, from the objects
 //! in the cache, and from the objects that earlier effects of the same answer create. The objects are identified by
-//! their uids: a granted change is made only if the object is still the one that was checked.
+//! their uids: a granted change is made only if the object is still the checked object.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -167,7 +167,7 @@ impl<'a> CyclePod<'a> {
             && access.name.is_some_and(|name| *name == *self.pod.name)
     }
 
-    /// Whether the object is a claim of the pod: a claim that the pod names, or one that the pod controls. The
+    /// Whether the object is a claim of the pod: a claim that the pod names, or a claim that the pod controls. The
     /// controller is read from the cache, or from an earlier effect of the answer that creates the claim. If an object
     /// of that name exists already, the creation fails, and the later effects are not carried out.
     fn is_claim(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> bool {

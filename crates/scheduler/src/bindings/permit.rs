@@ -40,7 +40,7 @@ pub(crate) struct PermitHolder<'a> {
     pub(crate) until: Time,
     /// The objects after whose changes the plugin is asked again.
     pub(crate) objects: Option<&'a ObjectWait>,
-    /// The refusal of one of its effects, in words.
+    /// The refusal of an effect of the plugin, in words.
     pub(crate) refused: Option<&'a str>,
 }
 

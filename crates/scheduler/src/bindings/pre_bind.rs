@@ -88,7 +88,7 @@ impl PreBindGroup {
         self.tasks.is_empty()
     }
 
-    /// The waits for objects of the plugins, including those of plugins whose effects are being carried out.
+    /// The waits for objects of the plugins, including waits of plugins whose effects are being carried out.
     pub(crate) fn waits(&self) -> impl Iterator<Item = &ObjectWait> {
         self.tasks.iter().filter_map(PreBindTask::wait)
     }

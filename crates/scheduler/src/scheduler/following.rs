@@ -1,10 +1,10 @@
 //! A scheduler that follows another scheduler by its [changes](ChangeBatch), with its own plugins. What-if questions
 //! are answered on it.
 //!
-//! The nodes, the pods on nodes and the other objects are those of the other scheduler. They share its interned objects
+//! The nodes, the pods on nodes and the other objects come from the other scheduler. They share its interned objects
 //! and have its symbols. Pods that wait are left out, because a question says which pods are to be placed. A question
-//! makes symbols of its own, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives their numbers
-//! to other strings.
+//! makes symbols of its own, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives
+//! their numbers to other strings.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The kit of these tests: objects, a plugin that follows a script, and a bench with a scheduler.
+//! The kit of the scheduler's tests: objects, a plugin that follows a script, and a bench with a scheduler.
 
 use std::{
     collections::BTreeMap,

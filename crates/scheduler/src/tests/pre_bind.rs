@@ -51,7 +51,7 @@ fn changed_to(name: &str, json: &str) -> Event {
     Event::ObjectApplied { resource: "configmaps.v1.".to_owned(), key, json: Arc::from(json.as_bytes()) }
 }
 
-/// Makes the plugin ask for these effects, and announce that.
+/// Makes the plugin ask for these effects, and announce this answer.
 fn wants(script: &Shared, effects: Vec<Effect>, allow_parallel: bool) {
     let mut script = script.lock().expect("one thread");
     script.pre_bind = effects;

@@ -30,7 +30,7 @@ const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 /// The paths that `/statusz` lists.
 const PATHS: &str = "/configz /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
 
-/// The data of these endpoints.
+/// The data of the endpoints of this module.
 #[derive(Debug)]
 pub struct About {
     /// The complete current configuration.

@@ -4,8 +4,9 @@
 //! A request without credentials comes from `system:anonymous`. Open paths are for every caller, even if the API server
 //! does not answer. The group `system:masters` may do everything. The API server decides about plugins and orders as
 //! the resource `plugins` of the group `berth.dev`, and about other paths as non-resource URLs. `/explain` and the
-//! [page](PAGE) show objects: their handlers check these through the [`RequestUser`]. Answers are remembered for a
-//! while, including refusals, and the number of questions that each client can cause is limited (`review_rate`).
+//! [page](PAGE) show objects: their handlers check the right to see these objects through the [`RequestUser`]. Answers
+//! are remembered for a while, including refusals, and the number of questions that each client can cause is limited
+//! (`review_rate`).
 //!
 //! A browser has the token in a cookie, which is only accepted for the page. No other path accepts a cookie.
 

@@ -64,7 +64,7 @@ impl<V> Default for Answers<V> {
 }
 
 impl<V: Clone> Answers<V> {
-    /// The answer, if there is one that is still valid.
+    /// The answer; `None` without a valid answer.
     pub(super) fn get(&self, question: Question, now: Instant) -> Option<V> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_question.get(&question).filter(|answer| now < answer.until).map(|answer| answer.value.clone())

@@ -32,7 +32,7 @@ const SUITES: [(&str, CipherSuite); 8] = [
 /// The suites of TLS 1.3, which are always offered.
 const ALWAYS: [&str; 3] = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
-/// The curves that Berth has, by the numbers of Go's `CurveID`, which are those of TLS.
+/// The curves that Berth has, by the numbers of Go's `CurveID`, which are the numbers of TLS.
 const CURVES: [(u16, NamedGroup); 3] =
     [(23, NamedGroup::secp256r1), (24, NamedGroup::secp384r1), (29, NamedGroup::X25519)];
 

@@ -1,8 +1,8 @@
 //! The lines of kube-scheduler's log that Berth writes as well. The guide has a table of them
 //! (`docs/src/log-messages.md`), which a test compares with this table.
 
-/// A line of kube-scheduler's log. Verbosities, words and keys are those of `pkg/scheduler` in kube-scheduler 1.36, or
-/// of the release in [`Self::releases`].
+/// A line of kube-scheduler's log. Verbosities, words and keys come from `pkg/scheduler` in kube-scheduler 1.36, or of
+/// the release in [`Self::releases`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KubeLine {
     /// The words.

@@ -59,7 +59,7 @@ impl PendingChanges {
     }
 }
 
-/// The maximum number of deltas that are kept for an instance without time: one for each pod that left. Their
+/// The maximum number of deltas that are kept for an instance without time: one delta for each pod that left. Their
 /// [`Delta::n_bytes`] are limited as well. The instance gets later changes in one delta, without the pods that came and
 /// went within it.
 const MAX_KEPT: usize = 1024;

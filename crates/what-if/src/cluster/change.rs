@@ -230,8 +230,8 @@ impl Cluster {
         Ok((nodes, daemons))
     }
 
-    /// The pods of a question with their claims, as they would be created in this cluster. A pod without a uid gets one
-    /// that no pod of the cluster has.
+    /// The pods of a question with their claims, as they would be created in this cluster. A pod without a uid gets a
+    /// uid that no pod of the cluster has.
     pub(crate) fn pods_in_question(&self, objects: &[Value]) -> Result<Cluster, ReadError> {
         let mut builder = build::Builder::new(Vec::new()).with_uids_below("asked/");
         self.objects.iter().for_each(|object| builder.look_at(object));

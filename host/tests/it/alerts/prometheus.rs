@@ -118,7 +118,8 @@ pub(super) fn alone(scrape: Scrape) -> Moment {
 }
 
 impl Samples {
-    /// The first moment lasts for an hour and each further one for some minutes. Then the time goes on as `then` says.
+    /// The first moment lasts for an hour, and each further moment for some minutes. Then the time goes on as `then`
+    /// says.
     pub(super) fn of(moments: &[Moment], then: Then) -> Self {
         let mut samples = Self::default();
         for (number, moment) in moments.iter().enumerate() {

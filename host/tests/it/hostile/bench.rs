@@ -1,4 +1,4 @@
-//! A scheduler with a healthy profile and one for each guest.
+//! A scheduler with a healthy profile and a profile for each guest.
 
 use std::{
     collections::BTreeMap,
@@ -73,7 +73,7 @@ impl Bench {
         Self::start_with(cluster, guests, rules, &[]).await
     }
 
-    /// Does the same with further arguments.
+    /// Starts a scheduler with further arguments.
     pub(crate) async fn start_with(cluster: Cluster, guests: Vec<Guest>, rules: &str, more: &[&str]) -> Self {
         let dir = cluster.dir.path().to_owned();
         let path = |name: &str| dir.join(name).display().to_string();
@@ -171,7 +171,7 @@ impl Bench {
     }
 }
 
-/// Whether `actual` has all that `wanted` has. A wanted text may be part of the actual one, and a wanted number is a
+/// Whether `actual` has all that `wanted` has. A wanted text may be part of the actual text, and a wanted number is a
 /// minimum.
 fn has(actual: &Value, wanted: &Value) -> bool {
     match (actual, wanted) {

@@ -34,7 +34,8 @@ plugins:
   grants: {effects: [bind]}
 ";
 
-/// Two sets of objects that effects are about: those that no plugin may change, and those that `Trusted` may change.
+/// Two sets of objects that effects are about: objects that no plugin may change, and objects that `Trusted` may
+/// change.
 struct Targets {
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,
@@ -52,7 +53,7 @@ impl Targets {
             let map = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a map");
             maps.create(&PostParams::default(), &map).await.expect("the sandbox takes it");
         }
-        // Pods of each set: a bound one to evict, one that Permit holds, and one that fits nowhere, to nominate and
+        // Pods of each set: a bound pod to evict, a pod that Permit holds, and a pod that fits nowhere, to nominate and
         // activate.
         for name in ["kept", "given"] {
             let named = |role: &str, guest: &str| {

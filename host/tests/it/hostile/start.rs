@@ -25,7 +25,7 @@ const LIVE_TIME: Duration = Duration::from_secs(1);
 const COMPILING: Duration = Duration::from_secs(30);
 
 /// Files that take half a minute to compile. The directory is read in the order of names: one file comes first, the
-/// other in the middle.
+/// other file in the middle.
 const SLOW: [&str; 2] = ["AlwaysCompiling", "KeepsCompiling"];
 
 /// The number of fillers. The fillers, the ten bad files, the two built plugins and the cached plugin are fifty files.

@@ -25,7 +25,7 @@ fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
     refusal_of(language, &[(file, source)])
 }
 
-/// A plugin of several files. Without one of them, plugin.wit is the example's.
+/// A plugin of several files. If plugin.wit is not among the files, it is the example's.
 fn refusal_of(language: Language, files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
     let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));

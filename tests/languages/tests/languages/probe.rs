@@ -20,7 +20,7 @@ pub(crate) fn a_probe_sees_everything(language: Language) -> Result<()> {
     an_error_is_an_answer(&factory)
 }
 
-/// All columns, after a full delta, after small ones, and after one that makes the table grow.
+/// All columns, after a full delta, after small deltas, and after a delta that makes the table grow.
 fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
     let mut harness = PluginHarness::new(factory, "null").unwrap();
     for generation in awkward_cluster()? {

@@ -44,7 +44,7 @@ impl Check<'_> {
         pods.map(|pod| self.cluster.table().symbols.text(pod.nominated_node_name))
     }
 
-    /// The answers of the plugins about each node, if one of them fails on some node.
+    /// The answers of the plugins about each node, if a plugin fails on some node.
     pub(super) fn verdicts_with_errors(&mut self, findings: &mut Findings) {
         let case = self.case;
         for (name, expected) in case.expect.filter.iter().flatten() {

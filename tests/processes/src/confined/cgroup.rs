@@ -1,5 +1,5 @@
-//! Control groups of version 1, which have one tree for memory and one for processors, and of version 2, which have one
-//! tree.
+//! Control groups of version 1, which have one tree for memory and one tree for processors, and of version 2, which
+//! have one tree.
 
 use std::{
     fs, io,

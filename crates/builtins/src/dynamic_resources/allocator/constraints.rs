@@ -20,14 +20,14 @@ struct ConstraintState<'p> {
     seen: SeenAttributes<'p>,
 }
 
-/// The attributes that are compared with those of a further device.
+/// The attributes that are compared with the attributes of a further device.
 #[derive(Debug)]
 enum SeenAttributes<'p> {
     /// All values must be equal. The first value is kept, with the number of devices.
     Equal { first: Option<&'p Attribute>, n_devices: usize },
     /// All values must differ.
     Distinct(Vec<&'p Attribute>),
-    /// All values must differ, as in Kubernetes 1.36. That release keeps the last device of each request, and forgets
+    /// All values must differ, as in Kubernetes 1.36. Release 1.36 keeps the last device of each request, and forgets
     /// the request when the request gives one of its devices back.
     DistinctByRequest { last: BTreeMap<usize, &'p Attribute>, n_devices: usize },
 }

@@ -101,8 +101,8 @@ impl<'s, 'p> Search<'s, 'p> {
         search
     }
 
-    /// Whether a failed try of a device can change later results or end the search. A constraint may forbid one of all
-    /// devices, and counters may stay taken in Kubernetes 1.36.
+    /// Whether a failed try of a device can change later results or end the search. A constraint may forbid one device
+    /// of a request for all devices, and counters may stay taken in Kubernetes 1.36.
     fn tries_have_effects(&self) -> bool {
         let is_constrained = |claim: &ClaimPlan| !claim.claim.spec.devices.constraints.is_empty();
         let takes_all = |claim: &ClaimPlan| {

@@ -46,7 +46,7 @@ fn binding_waits_for_devices_only_if_their_status_is_known() {
     assert_eq!([waits(true), waits(false)], [true, false]);
 }
 
-/// A millisecond stands for 1,000 checks of a device. A request for one device, and one that no device fits, take
+/// A millisecond stands for 1,000 checks of a device. A request for one device, and a request that no device fits, take
 /// about n² checks for n devices.
 #[test]
 fn the_filter_timeout_is_for_each_node() {

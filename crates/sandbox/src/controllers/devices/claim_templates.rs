@@ -21,7 +21,7 @@ use crate::storage::{Object, key};
 /// An annotation of a generated claim: the name of the entry in the pod's `spec.resourceClaims`.
 const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
 
-/// Generates claims. Its keys are those of pods.
+/// Generates claims. Its keys are the keys of pods.
 pub(in crate::controllers) struct ClaimTemplateController;
 
 impl Controller for ClaimTemplateController {

@@ -24,7 +24,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Letters and digits that cannot form words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Reconciles deployments. Its keys are those of deployments.
+/// Reconciles deployments. Its keys are the keys of deployments.
 pub(in crate::controllers) struct DeploymentController;
 
 /// The number of replicas that a deployment wants, and the range that a rollout may use.
@@ -138,7 +138,7 @@ impl RolloutBounds {
             None => (wanted * 25 + rounding) / 100,
         };
         let (max_surge, max_unavailable) = (share("maxSurge", 99), share("maxUnavailable", 0));
-        // If both were zero, no replica could be replaced.
+        // No replica could be replaced if both bounds were zero.
         let max_unavailable = if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable };
         Self { wanted, max_surge, max_unavailable }
     }

@@ -12,7 +12,7 @@ use crate::fields::pods::{is_done, is_ready};
 use crate::state::ClusterState;
 use crate::storage::Object;
 
-/// The pods that an object controls, without those that are finished or being deleted.
+/// The pods that an object controls, without pods that are finished or being deleted.
 pub(super) fn pods_of(state: &ClusterState, owner: &Object) -> Vec<Arc<Object>> {
     let (pods, _) = state.collection(PODS).list(owner.namespace());
     let is_controlled = |pod: &Arc<Object>| owners::controls(owner, &pod.value);

@@ -15,7 +15,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Reconciles replica sets. Its keys are those of replica sets.
+/// Reconciles replica sets. Its keys are the keys of replica sets.
 pub(in crate::controllers) struct ReplicaSetController;
 
 impl Controller for ReplicaSetController {

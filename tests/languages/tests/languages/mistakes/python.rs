@@ -29,7 +29,7 @@ fn members_refused(files: &[(&str, &str)]) -> Result<String> {
     Ok(said)
 }
 
-/// A module that is installed for the user, and one in a virtual environment.
+/// A module that is installed for the user, and a module in a virtual environment.
 #[test]
 fn what_is_installed_on_the_machine_is_no_part_of_a_component() {
     run(PYTHON, |language| {

@@ -1,5 +1,5 @@
 //! The messages that `kubectl create` can send, with the fields that it sets: field number, name in JSON, type. The
-//! numbers are those of the `generated.proto` files in <https://github.com/kubernetes/api>.
+//! numbers come from the `generated.proto` files in <https://github.com/kubernetes/api>.
 //!
 //! A field that is not listed may only be empty; otherwise the body is refused. The numbers never change, so the tables
 //! are valid for every version of Kubernetes.
