@@ -72,7 +72,7 @@ pub struct CaseStep {
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
-    /// The event of a queueing hint; the pod is the pod that the plugin rejected.
+    /// The event of a queueing hint. The pod of the step is the pod that the plugin rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<CaseEvent>,
     /// The plugin's answers.
