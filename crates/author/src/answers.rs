@@ -287,7 +287,7 @@ impl PluginAnswers {
         answers.into_iter().flatten().flat_map(|answer| answer.effects.iter().cloned()).collect()
     }
 
-    /// Adds what PreBind and Bind answer about a pod that waited.
+    /// Adds the answers of PreBind and Bind about a pod that waited.
     pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
         let Self { pre_bind, bind, refused, ignored, .. } = answers;
         self.refused.extend(refused);

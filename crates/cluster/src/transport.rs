@@ -144,9 +144,9 @@ impl Transport {
 }
 
 /// The way to the server that `config` names. It uses the timeouts, proxy, certificates and headers of `config`, but
-/// not its `default_retry`. This may run a credential plugin.
+/// not its `default_retry`. The call may run a credential plugin.
 ///
-/// This must be called inside a tokio runtime.
+/// It must be made inside a tokio runtime.
 pub(crate) fn transport(config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     let mut connector = boxed(http_connector());
     if let Some(proxy) = &config.proxy_url {

@@ -101,7 +101,7 @@ impl PluginHostSettings {
     }
 }
 
-/// The names with which the names of one profile are compared.
+/// The known names, which the names of one profile are compared with.
 struct ProfileNames<'a> {
     path: String,
     /// The plugins that exist.

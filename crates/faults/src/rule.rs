@@ -19,8 +19,8 @@ pub struct Rule {
     pub matches: Match,
     /// The fault of the requests that the rule selects.
     pub fault: InjectedFault,
-    /// The share of the selected requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault
-    /// hits.
+    /// The share of the selected requests, or of the events for [`InjectedFault::DuplicateEvents`], to which the fault
+    /// happens.
     #[serde(default = "always")]
     pub probability: f64,
     /// The rule ends after this number of hits.

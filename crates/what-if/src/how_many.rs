@@ -19,7 +19,7 @@ pub struct HowMany {
     pub api_version: &'static str,
     /// `HowMany`.
     pub kind: &'static str,
-    /// The number of pods that fit. None of them evicts another pod.
+    /// The number of pods that fit. They evict no other pod.
     pub fit: usize,
     /// The number of fitting pods on each node that has any.
     pub nodes: BTreeMap<String, usize>,

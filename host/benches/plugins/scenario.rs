@@ -128,7 +128,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Pods that each have a bound claim, and a pod to place that has one too.
+/// Pods with a bound claim each, and a pod to place that also has a bound claim.
 const VOLUMES: Scenario = Scenario {
     incoming: || with_claim("bound"),
     placed: |index| with_claim(&format!("claim-{index}")),

@@ -46,7 +46,7 @@ impl Bench {
         Self::start_in(cluster, flags).await
     }
 
-    /// Starts both in a cluster with client certificates in its folder.
+    /// Starts the scheduler in a cluster with client certificates in its folder.
     async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
         // The port was free a moment ago.

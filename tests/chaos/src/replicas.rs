@@ -22,7 +22,7 @@ leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
 const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
 const ASSUMED: &str = "scheduler_cache_size{type=\"assumed_pods\"} ";
 
-/// The message of a process that ends because another one may schedule.
+/// The message of a process that ends because another process may schedule.
 const LOST: &str = "leader election lost";
 
 /// The text in the log lines of SIGUSR2, whether the lists agree or differ.

@@ -61,7 +61,8 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     let mut named = Vec::new();
     for number in 0..=random.below(2) {
         let shared = random.chance(25).then(|| format!("shared-{}", random.below(N_SHARED)));
-        // If a pod names a claim twice, kube-scheduler reserves it twice, which the API server refuses.
+        // If a pod names a claim twice, kube-scheduler reserves the claim twice, and the API server refuses the second
+        // reservation.
         let is_new = |name: &String| named.iter().all(|it: &Value| it["resourceClaimName"] != json!(name));
         let name = shared.filter(is_new).unwrap_or_else(|| format!("{}-{number}", name(pod)));
         let local = format!("devices-{number}");

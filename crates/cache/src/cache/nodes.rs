@@ -7,7 +7,7 @@ use berth_model::{Column, Columns, Node, NodeIdx, PodUid, Sym};
 use super::{Cache, CachedNode};
 
 impl Cache {
-    /// Adds a node, or updates the known node of this name; only columns that differ are touched. Returns the previous
+    /// Adds a node, or updates the known node of this name; only columns that differ are written. Returns the previous
     /// state of the node.
     pub fn set_node(&mut self, node: Node) -> Option<Node> {
         let name = node.name;

@@ -137,7 +137,7 @@ pub(super) fn instantiate(
         let own = sdk.get_dir(sdk.path().join("templates").join(&file)).context("that SDK lacks the template")?;
         project.copy(own, own.path(), Path::new(""), &edit)?;
     }
-    // The exports and answers of the plugin, and how it is run, are the same in every language; only the source differs.
+    // The plugin's exports, answers and execution are the same in every language; only the source differs.
     let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("template not found")?;
     let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
     for entry in shared.entries().iter().filter(is_used) {

@@ -32,7 +32,7 @@ pub(crate) struct Transport {
     pub scheme: Scheme,
 }
 
-/// The reason why there is no complete answer.
+/// The reason why no complete answer arrived.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransportError {
     #[error("{0}")]
