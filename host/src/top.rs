@@ -103,7 +103,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
     }
 }
 
-/// Does what a key asks for. Returns whether to go on.
+/// Carries out the command of a key. Returns whether to go on.
 async fn press(screen: &mut Screen, key: KeyEvent, client: &AdminClient) -> bool {
     match key.code {
         KeyCode::Char('q') => return false,

@@ -9,7 +9,7 @@ use crate::{cargo_with, setup};
 /// The languages, by their folders in `sdks/`. Languages with a `toolchain.sh` need tools.
 const LANGUAGES: [&str; 5] = ["rust", "c", "python", "js", "go"];
 
-/// Installs what is missing for the languages named, or for all, and runs their tests.
+/// Installs the missing tools for the named languages, or for all languages, and runs their tests.
 pub(crate) fn languages(named: &[String]) -> Result<()> {
     setup()?;
     let chosen: Vec<&str> = LANGUAGES

@@ -300,7 +300,7 @@ impl PluginAnswers {
         }
     }
 
-    /// Adds what was answered about a pod that Permit was asked about again and does not hold any more.
+    /// Adds the answers about a pod that Permit was asked about again and does not hold any more.
     pub(crate) fn add_asked_again(&mut self, uid: String, answers: &Self) {
         let [permit, pre_bind, bind] = [&answers.permit, &answers.pre_bind, &answers.bind].map(Option::clone);
         self.released.insert(uid, ReleasedPod { permit, pre_bind, bind });

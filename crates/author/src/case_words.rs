@@ -13,7 +13,7 @@ pub enum CaseWords {
     Part(PartOfWords),
 }
 
-/// A part of what a plugin says.
+/// A part of a plugin's words.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartOfWords {
@@ -42,7 +42,7 @@ impl CaseWords {
     }
 }
 
-/// The difference between what the plugin says and the expected words. `what` says what the words are about. A plugin
+/// The difference between the plugin's words and the expected words. `what` names the subject of the words. A plugin
 /// without words does not implement the point.
 pub(crate) fn difference(what: &str, said: Option<&CaseWords>, expected: Option<&CaseWords>) -> Option<String> {
     if said == expected {

@@ -33,7 +33,7 @@ pub struct ConformanceCheck {
 pub enum CheckOutcome {
     /// The plugin has the property.
     Passed,
-    /// The plugin does not implement what the property is about.
+    /// The plugin does not implement the points that the property is about.
     NotApplicable,
     /// A call failed during the check. The failure is reported once, under another property.
     Unchecked,
@@ -348,7 +348,7 @@ impl<'s> RandomCluster<'s> {
         let pod = pod(&mut self.random, self.n_pods, Some(&node));
         let told = format!("{} added to {node}", title(&pod));
         self.harness.set_pod(&api::Pod::deserialize(&pod)?)?;
-        // A plugin may also see pods as objects, whatever their state.
+        // A plugin may also see pods as objects, in any state.
         self.harness.set_object(&pod);
         self.placed.push(pod);
         Ok(told)

@@ -1,4 +1,4 @@
-//! The parts of an answer that the scheduler refuses or ignores whatever is granted, and waits that nothing would end.
+//! The parts of an answer that the scheduler refuses or ignores regardless of grants, and waits that nothing would end.
 
 use berth_framework::{Call, Effect, Needs, Point};
 use berth_model::ObjectKey;

@@ -158,7 +158,7 @@ impl Figures {
         ]
     }
 
-    /// The figures for people; `-` for what was not measured.
+    /// The figures for people; `-` for values that were not measured.
     #[must_use]
     pub fn row(&self) -> [String; 12] {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());

@@ -40,7 +40,7 @@ impl From<ArgsError> for ConfigureError {
     }
 }
 
-/// The error as text, for plugins with checks of their own that return text.
+/// The error as text, for plugins whose own checks return text.
 impl From<ArgsError> for String {
     fn from(error: ArgsError) -> Self {
         error.to_string()

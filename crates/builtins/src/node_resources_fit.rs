@@ -126,7 +126,7 @@ impl BuiltIn for NodeResourcesFit {
 
 plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, QueueingHint, Sign; Reuse);
 
-/// Whether a request does not fit into what is left.
+/// Whether a request does not fit into the free resources.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
     request > allocatable.saturating_sub(requested)
 }

@@ -1,4 +1,4 @@
-//! One request and its answer. A failure becomes a [`RequestFailure`] that contains what the HTTP answer said.
+//! One request and its answer. A failure becomes a [`RequestFailure`] that contains the data of the HTTP answer.
 //!
 //! `kube`'s own `request` methods are not used, since these methods drop data that a caller needs: the header
 //! `Retry-After`, which API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON

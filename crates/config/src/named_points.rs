@@ -41,8 +41,8 @@ impl NamedPoints {
         Self(entries)
     }
 
-    /// The lists of this profile that enable the plugin although its binary implements `points` alone, each with what
-    /// is wrong.
+    /// The lists of this profile that enable the plugin although its binary implements `points` alone, each with its
+    /// mistake.
     #[must_use]
     pub fn missed(&self, plugin: &str, scheduler_name: &str, points: Points) -> Vec<String> {
         let is_missed = |it: &&NamedPoint| {

@@ -59,7 +59,7 @@ const QUARANTINE_FAULTS: u32 = 5;
 const QUARANTINE_WINDOW: Duration = Duration::from_secs(600);
 /// A hundred calls that exceed their time limit take this time.
 const QUARANTINE_LOST: Duration = Duration::from_secs(5);
-/// The time is long enough for an operator to read what happened, and short enough that pods do not wait long after the
+/// The time is long enough for an operator to read the report, and short enough that pods do not wait long after the
 /// cause has passed.
 const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
 /// A busy cluster calls a plugin thousands of times in a minute.
@@ -317,7 +317,7 @@ impl PluginHostSettings {
         self.scheduling_thread
     }
 
-    /// The digests of binaries that never serve, whatever their name and their source.
+    /// The digests of binaries that never serve, under any name and from any source.
     #[must_use]
     pub fn denied_digests(&self) -> &BTreeSet<Digest> {
         &self.denied_digests

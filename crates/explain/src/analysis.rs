@@ -40,7 +40,7 @@ pub struct Analysis {
     pub feasible: usize,
     /// The number of nodes that no plugin refuses, but with room that is reserved for nominated pods.
     pub reserved_for_nominated: usize,
-    /// The reason why the pod fits on no node, whatever the nodes are like.
+    /// The reason why the pod fits on no node, regardless of the nodes.
     pub pod_rejected: Option<PodRejected>,
     /// The message of a plugin that failed. The other fields of the answer are then unknown.
     pub error: Option<String>,
@@ -240,7 +240,7 @@ pub struct Refusals {
     pub plugins: Vec<String>,
     /// The name of each node that is refused, and the positions of its plugins in [`Self::plugins`].
     pub nodes: Vec<(String, Vec<usize>)>,
-    /// The reason why the pod fits on no node, whatever the nodes are like.
+    /// The reason why the pod fits on no node, regardless of the nodes.
     pub pod_rejected: Option<String>,
 }
 

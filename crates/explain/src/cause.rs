@@ -26,9 +26,9 @@ pub enum Cause {
     WaitingForVictims,
     /// A plugin rejects the pod as a whole, before it looks at nodes, for example because a quota is full.
     Rejected,
-    /// All nodes together have enough of what the pod requests, but no single node has.
+    /// All nodes together have enough resources for the pod's requests, but no single node has enough.
     Fragmented,
-    /// The nodes that would accept the pod have too little left of what it requests.
+    /// The nodes that would accept the pod have too few free resources for its requests.
     OutOfCapacity,
     /// Each node is refused for a reason other than its remaining resources.
     Constrained,

@@ -113,7 +113,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Takes in what the plugin answers at the moment.
+    /// Takes in the plugin's current answer.
     pub fn answers(&mut self, status: &Status) {
         self.would_let_go = status.is_success();
         self.message = (!self.would_let_go).then(|| status.message());

@@ -353,7 +353,7 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what each plugin refuses on its own and why, and what plugins say in their own words.
+/// Writes the number of nodes that each plugin refuses, with the reasons, and the words of the plugins.
 fn write_plugins(out: &mut String, analysis: &Analysis) -> fmt::Result {
     for report in &analysis.plugins {
         writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;

@@ -36,7 +36,7 @@ pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>
     profile.end_cycle(call.cycle);
 }
 
-/// Takes the plugins through the points that choose a node, so that they have computed what they explain.
+/// Takes the plugins through the points that choose a node, so that they have computed the results that they explain.
 fn look_at_all(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Result<(), Status> {
     let mut attempt = Attempt::default();
     if let PreFilterOutcome::Rejected { .. } = run::pre_filter(profile, call, &mut attempt)? {

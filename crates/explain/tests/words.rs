@@ -12,7 +12,8 @@ use berth_framework::{
 use berth_model::{NodeIdx, NodeSet, Pod, Time};
 use berth_testing::{TestCluster, node, pod};
 
-/// Keeps all pods off the first node, and says what its PreFilter saw. It fails if it is asked about a pod with priority 1.
+/// Keeps all pods off the first node, and names the cycle and the priority that its PreFilter saw. It fails if it is
+/// asked about a pod with priority 1.
 struct Talks {
     seen: Option<(CycleId, i32)>,
 }

@@ -10,7 +10,7 @@ use crate::{
 /// The moment at which a search for a node must end. The default is never.
 ///
 /// A plugin whose search may take longer than some milliseconds checks the deadline from time to time, and fails once
-/// it is over. The time of plugins that have an account does not count, because these plugins have bounds of their own.
+/// it is over. The time of plugins that have an account does not count, because these plugins have their own bounds.
 /// The deadline is never over inside a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadline<'a>(Option<Limit<'a>>);

@@ -38,7 +38,7 @@ pub struct ExtenderVerdict {
     pub passed: Vec<String>,
     /// Nodes that do not pass but may pass after preemption, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Nodes that do not pass whatever is evicted, with the reason. They take precedence over `failed`.
+    /// Nodes that do not pass even if pods are evicted, with the reason. They take precedence over `failed`.
     pub unresolvable: Vec<(String, String)>,
 }
 

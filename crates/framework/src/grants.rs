@@ -33,8 +33,8 @@ mod shared_rules {
 /// The name that matches every API group, kind or namespace.
 const ANY: &str = "*";
 
-/// The effects for which a plugin may ask. The grants also contain what the plugin may see. This module does not check
-/// the rights to see; a message uses it to show the whole configuration entry.
+/// The effects for which a plugin may ask. The grants also name the objects that the plugin may see. This module does
+/// not check the rights to see; a message uses it to show the whole configuration entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     permissions: u16,

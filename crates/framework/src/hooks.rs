@@ -30,8 +30,8 @@ pub trait Reuse {
     /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
     /// `wit/reuse.wit` says; pods that are alike must have the same signature. The call must cost little.
     ///
-    /// Whatever the answer is, QueueingHint is asked about only one of several waiting pods that are alike when a node
-    /// or another pod changes.
+    /// With any answer, QueueingHint is asked about only one of several waiting pods that are alike when a node or
+    /// another pod changes.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 
@@ -135,7 +135,7 @@ pub trait Hosted {
         Ok(())
     }
 
-    /// Keeps what changed in the cluster since the plugin was last updated, for [`Self::tell_kept_changes`]. The plugin
+    /// Keeps the changes in the cluster since the plugin was last updated, for [`Self::tell_kept_changes`]. The plugin
     /// itself is not called. Returns whether something was kept.
     fn keep_changes(&mut self, _source: &dyn DeltaSource) -> bool {
         false
@@ -155,7 +155,7 @@ pub trait Hosted {
     fn answered_badly(&mut self, reason: &str);
 }
 
-/// The source from which a replica gets what it has missed.
+/// The source from which a replica gets the changes that it has missed.
 pub trait DeltaSource {
     /// Everything in `needs` that changed after `generation`. The delta is full if `generation` is 0 or too long ago.
     /// The replica has followed the symbols up to `symbols_position`: the [`Delta::symbols_position`] of its last

@@ -224,7 +224,7 @@ impl Meter {
         self.end_span(start, name, code);
     }
 
-    /// Ends what began at `start`. Returns the time; `None` if nothing is measured.
+    /// Ends the measurement that began at `start`. Returns the time; `None` if nothing is measured.
     fn end_span(&mut self, start: &Start, name: &'static str, code: Code) -> Option<Duration> {
         let (timer, began) = (self.timer.as_mut()?, start.at?);
         (timer.lap, timer.traced) = (None, None);

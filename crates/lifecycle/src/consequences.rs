@@ -49,7 +49,7 @@ pub enum PluginNoticeKind {
         digest: Digest,
         /// The digest of the previous binary; `None` for the built-in.
         to: Option<Digest>,
-        /// The reason: what was wrong with the new binary.
+        /// The reason: the mistake in the new binary.
         reason: String,
     },
     /// A component is out of service for a while.

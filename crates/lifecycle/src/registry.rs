@@ -77,9 +77,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.values().any(Plugin::is_on_its_way)
     }
 
-    /// Restores what was remembered when the last process ended. The caller adds what is installed or awaited before,
-    /// and lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has
-    /// it.
+    /// Restores the state that the last process remembered. The caller adds what is installed or awaited before, and
+    /// lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has it.
     pub fn restore(
         &mut self,
         name: &PluginName,

@@ -112,7 +112,7 @@ features! {
     DRAFractionalCapacityRange: Gate, false, false;
     /// Lists are attributes of devices in selectors.
     DRAListTypeAttributes: Gate, false, false;
-    /// Devices may consume counters that their pool shares, and have node selections of their own.
+    /// Devices may consume counters that their pool shares, and have their own node selections.
     DRAPartitionableDevices: Gate, true, true;
     /// A request may list alternatives in the order of preference.
     DRAPrioritizedList: Gate, true, true;

@@ -156,8 +156,8 @@ pub enum Catchup {
     Everything,
 }
 
-/// The decoded objects of one kind. [`Self::refresh`] updates them from a table, at a cost that depends on what
-/// changed.
+/// The decoded objects of one kind. [`Self::refresh`] updates them from a table, at a cost that depends on the number
+/// of changes.
 ///
 /// Views of one type share the decoded objects of their table. An object that does not decode counts as absent, and
 /// [`Self::problems`] says why.

@@ -22,7 +22,7 @@ pub enum Execution {
     /// A built-in runs natively unless the plugins directory has a binary of its name.
     #[default]
     Auto,
-    /// A built-in runs natively, whatever the plugins directory contains.
+    /// A built-in runs natively, regardless of the contents of the plugins directory.
     Native,
     /// A built-in runs as a component: the component of the program, or the component in the plugins directory.
     Wasm,

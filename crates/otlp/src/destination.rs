@@ -2,7 +2,7 @@
 //!
 //! Kubernetes' components take an address such as `localhost:4317` and speak gRPC without TLS. The libraries of
 //! OpenTelemetry take a URL and speak HTTP. Both forms are accepted. The variables of OpenTelemetry
-//! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>) add what the configuration leaves open.
+//! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>) add the values that the configuration leaves open.
 
 use std::fmt;
 

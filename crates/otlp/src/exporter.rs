@@ -28,7 +28,7 @@ const MAX_TRIES: u32 = 3;
 /// The pause before the second try. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// An observer of what becomes of spans. The calls must not block.
+/// An observer of spans that were exported, refused or dropped. The calls must not block.
 pub trait ExportObserver: Send + Sync + 'static {
     /// The collector took this many spans.
     fn exported(&self, n_spans: usize);

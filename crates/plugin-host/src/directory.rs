@@ -192,8 +192,8 @@ impl PluginsDirectory {
         Ok(found)
     }
 
-    /// Watches the directory on threads of its own. They call `sink` for every change since [`Self::scan`], one at a
-    /// time. `sink` must not block for long, because further changes wait for it.
+    /// Watches the directory on its own threads. They call `sink` for every change since [`Self::scan`], one at a time.
+    /// `sink` must not block for long, because further changes wait for it.
     ///
     /// # Errors
     /// The directory does not exist, or the system offers no more watches.

@@ -1,4 +1,4 @@
-//! The report of a fault: one line in the log and one Kubernetes event, whatever follows from it.
+//! The report of a fault: one line in the log and one Kubernetes event, regardless of its consequences.
 
 use std::{collections::BTreeMap, fmt};
 

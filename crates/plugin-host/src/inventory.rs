@@ -147,7 +147,7 @@ impl PluginInventory {
         decided.map(drop).map_err(|refusal| NotGranted::Signature(refusal.to_string()))
     }
 
-    /// Handles a result about a binary, whatever its source and time.
+    /// Handles a result about a binary, from any source and at any time.
     pub(crate) fn take_in(&mut self, finding: Finding, now: Time) -> TakenIn {
         let file = self.file(&finding);
         let Finding { plugin, found_in, found } = finding;
@@ -227,7 +227,7 @@ impl PluginInventory {
         self.totals.by_plugin()
     }
 
-    /// Handles what follows from the passage of time, such as the end of a quarantine.
+    /// Handles the consequences of passing time, such as the end of a quarantine.
     pub(crate) fn tick(&mut self, now: Time) -> Consequences<ReadyBinary> {
         self.registry.tick(now, &self.rules)
     }

@@ -52,7 +52,7 @@ pub struct PluginReport {
     /// missed.
     pub reason: Option<String>,
     /// The lists of the configuration that enable the plugin at a point which the binary that serves does not
-    /// implement, each with what is wrong.
+    /// implement, each with its mistake.
     pub missed_points: Vec<String>,
     /// The reason of the last failure or of an operator's last change, however old.
     pub last_reason: Option<String>,

@@ -48,7 +48,7 @@ struct Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct Meanwhile {
     pub(crate) events: Vec<Arc<ObjectEvent>>,
-    /// Whether the pod is tried again whatever the remaining events say: it was activated, or the log no longer holds
+    /// Whether the pod is tried again regardless of the remaining events: it was activated, or the log no longer holds
     /// every event since its attempt began.
     pub(crate) tries_again: bool,
 }

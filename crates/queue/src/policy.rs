@@ -1,4 +1,4 @@
-//! The questions that the queue asks plugins, and what it reports.
+//! The questions that the queue asks plugins, and the reports of the queue.
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ pub struct QueuedPod {
     pub was_flushed: bool,
     /// The time when the pod was last flushed; 0 if it was never flushed, or if an attempt followed.
     pub(crate) flushed_at: Time,
-    /// Whether the search for the pod's node took long in the last attempt, whatever its result.
+    /// Whether the search for the pod's node took long in the last attempt, with or without success.
     pub had_long_search: bool,
     /// Whether plugins took long for the pod in the last attempt.
     pub had_long_calls: bool,

@@ -425,7 +425,7 @@ impl PluginsSay {
     }
 }
 
-/// Asks the plugins about the pod. Returns their answers, and what [`at_the_gates`] answers.
+/// Asks the plugins about the pod. Returns their answers, and the answer of [`at_the_gates`].
 fn ask(
     view: &ClusterView,
     profile: &mut Profile,

@@ -15,7 +15,7 @@ use berth_plugin_host::{Granted, PluginInventory, watched_kinds};
 /// A group, a resource and verbs.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// The rights of every scheduler, whatever its plugins.
+/// The rights of every scheduler, with or without plugins.
 const ALWAYS: [Row; 4] = [
     ("", "nodes", &["list", "watch"]),
     ("", "pods", &["list", "watch"]),

@@ -325,7 +325,8 @@ impl Session {
             lost = lost => {
                 self.health.stopping();
                 if let LeadershipLost::EndOfTerm { until, .. } = lost {
-                    // No other replica schedules before the Lease is released or runs out, so what began is finished.
+                    // No other replica schedules before the Lease is released or runs out, so attempts that began are
+                    // finished.
                     let _ = tokio::time::timeout_at(until, self.stop()).await;
                     return Err(anyhow::Error::new(lost).context("leader election lost"));
                 }

@@ -1,9 +1,9 @@
 //! What-if questions about the cluster of this scheduler: `POST /what-if` for autoscalers and tools, and the form of the
 //! page.
 //!
-//! A thread answers them on a copy of its own, which follows the scheduler by its changes ([`engine`]). The plugins are
-//! instances of the binaries that serve, with the configuration in force. Only one answer is made at a time, within
-//! bounds of time and memory.
+//! A thread answers them on its own copy of the state, which follows the scheduler by its changes ([`engine`]). The
+//! plugins are instances of the binaries that serve, with the configuration in force. Only one answer is made at a
+//! time, within bounds of time and memory.
 
 mod bounds;
 mod engine;

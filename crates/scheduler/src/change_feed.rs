@@ -1,6 +1,6 @@
 //! The changes that keep a copy of the scheduler's state up to date.
 //!
-//! While a copy follows, cache, queue and bindings note the keys of what changes. [`ChangeFeed`] collects the keys,
+//! While a copy follows, cache, queue and bindings note the keys of changed entries. [`ChangeFeed`] collects the keys,
 //! each once. A batch contains the current values for some of them. A new copy gets everything in portions of the same
 //! size while changes go on. In one turn, the scheduling thread never does more for a copy than one batch.
 
@@ -116,7 +116,7 @@ pub enum CopyKind {
     Asked,
 }
 
-/// The copies that follow, with what each does not have yet.
+/// The copies that follow, with the changes that each copy has not received yet.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeFeeds(BTreeMap<CopyKind, ChangeFeed>);
 
@@ -136,7 +136,7 @@ impl ChangeFeeds {
         feed.batch(bindings, context, now)
     }
 
-    /// Notes what changed since the last call, for all copies.
+    /// Notes the changes since the last call, for all copies.
     pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
         if self.0.is_empty() {
             return;
@@ -155,7 +155,7 @@ impl ChangeFeeds {
     }
 }
 
-/// The keys of what changed.
+/// The keys of the changed entries.
 struct Changed {
     nodes: Vec<Sym>,
     pods: Vec<PodUid>,

@@ -2,7 +2,7 @@
 //! profiles, extenders.
 //!
 //! The sender of an event stores the object in [`HostObjects`] and puts the handle into the event. The receiver takes
-//! the object out. Events and actions with handles can be serialized. A replay stores objects of its own under the same
+//! the object out. Events and actions with handles can be serialized. A replay stores its own objects under the same
 //! handles.
 
 use std::{

@@ -87,7 +87,7 @@ impl PendingPods {
         Some(pod)
     }
 
-    /// Starts to note what changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes, or with `false` stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
     }

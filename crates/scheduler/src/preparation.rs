@@ -3,8 +3,8 @@
 //! A component takes milliseconds to seconds to start, to be configured and to fill its replica, and no cycle should
 //! wait for these steps. So a swap has three steps. The scheduler copies the full delta ([`Preparation`]). The host
 //! makes the instances and fills them with that copy on a thread of its choice. Between two cycles, the scheduler sends
-//! them what changed in the meantime and exchanges pointers. A plugin that hands its state on is filled by the
-//! scheduler instead: the state must come before the first delta, and only the old instance has it.
+//! them the changes of the meantime and exchanges pointers. A plugin that hands its state on is filled by the scheduler
+//! instead: the state must come before the first delta, and only the old instance has it.
 
 use std::{collections::BTreeMap, sync::Arc};
 

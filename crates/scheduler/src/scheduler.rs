@@ -249,7 +249,7 @@ impl Scheduler {
         true
     }
 
-    /// Lets plugins take more than the share of all plugins for what waits for them, because no pod can be tried.
+    /// Lets plugins take more than the share of all plugins for work that waits for them, because no pod can be tried.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
         if bindings.is_any_ready() || context.profiles().has_news() {

@@ -22,8 +22,7 @@ use tracing::warn;
 /// The scheduler to simulate. By default, it is kube-scheduler of the oldest release with its default profile.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatorOptions {
-    /// A KubeSchedulerConfiguration. If it is `None`, the default profile places every pod, whatever scheduler the pod
-    /// names.
+    /// A KubeSchedulerConfiguration. If it is `None`, the default profile places every pod, for any scheduler name.
     pub config: Option<PathBuf>,
     /// The `schedulerName` of the pods to serve, for a configuration with one profile.
     pub scheduler_name: Option<String>,

@@ -1,4 +1,4 @@
-//! Limits the number of similar log lines. Every line of the program has the same limit, whatever causes it.
+//! Limits the number of similar log lines. Every line of the program has the same limit, regardless of its cause.
 //!
 //! Lines are similar if they come from one place in the code and name the same plugin. A place may write [`BURST`]
 //! lines at once, and then [`PER_SECOND`]. Further lines are counted, and every [`SUMMARY_EVERY`] one line reports

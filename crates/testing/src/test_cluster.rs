@@ -204,7 +204,7 @@ impl TestCluster {
         plugin.sync(self.cache())
     }
 
-    /// Runs `work` in a cycle of its own, and ends the cycle. It does not update replicas: call [`Self::sync`] before.
+    /// Runs `work` in its own cycle, and ends the cycle. It does not update replicas: call [`Self::sync`] before.
     pub fn in_cycle<R>(
         &mut self,
         plugin: &mut dyn Plugin,

@@ -72,7 +72,7 @@ impl LoadedComponent {
             || Point::ALL.into_iter().all(|it| ASKED_SELDOM.contains(&it) || !self.points.contains(it))
     }
 
-    /// Whether answers about rows stay the same while a cycle is shared, whatever pods come and go.
+    /// Whether answers about rows stay the same while a cycle is shared, even when pods come and go.
     pub(crate) fn is_blind_to_pods(&self) -> bool {
         !self.manifest.needs.pods_matter()
     }

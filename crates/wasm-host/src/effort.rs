@@ -56,7 +56,7 @@ impl LoadEffort {
         processors.clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
     }
 
-    /// Cuts a limit of time to what this effort allows.
+    /// Cuts a limit of time to the time that this effort allows.
     pub(crate) fn cut(self, limit: Duration) -> Duration {
         match self {
             Self::Cached => limit.min(Duration::from_millis(100)),
@@ -66,8 +66,8 @@ impl LoadEffort {
         }
     }
 
-    /// The limits for compiling this many bytes, where `whole` is what the limits allow; `None` if the bytes are not
-    /// compiled.
+    /// The limits for compiling this many bytes, where `whole` are the limits of full effort; `None` if the bytes are
+    /// not compiled.
     pub(crate) fn compile_limits(self, bytes: usize, whole: CompileLimits) -> Option<CompileLimits> {
         let cpu_time = self.cut(whole.cpu_time);
         match self {

@@ -39,7 +39,7 @@ pub struct FileLimits {
 }
 
 impl Default for FileLimits {
-    /// The default is several times what a plugin with an interpreter of Python or JavaScript takes.
+    /// The default is several times the need of a plugin with an interpreter of Python or JavaScript.
     fn default() -> Self {
         let compile = CompileLimits { cpu_time: Duration::from_secs(120), memory_bytes: 4 << 30 };
         Self { max_bytes: 128 << 20, compile }

@@ -221,7 +221,7 @@ fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     Ok(manifest)
 }
 
-/// Uses the component's artefact, or compiles the component within what `effort` allows of the limits.
+/// Uses the component's artefact, or compiles the component within the part of the limits that `effort` allows.
 fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileLimits) -> Result<Compiled, NotLoaded> {
     let engine = &shared.wasmtime;
     if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary.digest())) {
@@ -237,7 +237,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
         Some(_) | None => engine.precompile_component(binary.bytes()).map_err(invalid)?,
     };
     #[expect(unsafe_code, reason = "these bytes were made by this engine, or by the same program on its behalf")]
-    // SAFETY: the bytes are what the compiler of this program wrote, and no other process could change them.
+    // SAFETY: the compiler of this program wrote the bytes, and no other process could change them.
     let component = unsafe { Component::deserialize(engine, &artefact) }.map_err(invalid)?;
     if let Some(artefacts) = &shared.artefacts {
         artefacts.store(binary, &artefact);

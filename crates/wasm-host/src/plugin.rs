@@ -1,4 +1,4 @@
-//! A configured plugin, which the scheduler calls whatever instance serves it.
+//! A configured plugin, which the scheduler calls through the instance that serves at the time.
 //!
 //! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of
 //! service; another part of the program makes its successor. The replica must know the symbols of pods, so `sync` comes

@@ -42,7 +42,7 @@ const DIGEST_BYTES: usize = 32;
 const PRESET: u32 = 6;
 const DICTIONARY_BYTES: u32 = 8 << 20;
 
-/// The maximum number of uncompressed bytes: several times what all built-ins take. A damaged length must not use up
+/// The maximum number of uncompressed bytes: several times the size of all built-ins. A damaged length must not use up
 /// the memory of the machine.
 const MAX_UNCOMPRESSED: usize = 256 << 20;
 

@@ -50,7 +50,7 @@ pub enum Change {
     },
 }
 
-/// The reason why the API server did not do what it was asked.
+/// The reason why the API server did not fulfil a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiServerError {
     /// An object cannot be read.

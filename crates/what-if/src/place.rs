@@ -57,7 +57,7 @@ pub struct Conditions<'a> {
 /// The reason why a simulation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// The API server could not do what it was asked.
+    /// The API server could not fulfil the request.
     #[error(transparent)]
     ApiServer(#[from] ApiServerError),
     /// The time of the simulation is used up.

@@ -1,4 +1,4 @@
-//! The scheduling core and an API server, which are driven as in a real process, but with a time of their own.
+//! The scheduling core and an API server, which are driven as in a real process, but with their own clock.
 
 mod known;
 

@@ -1,4 +1,4 @@
-//! A sandbox in a process of its own, schedulers for it, and a watch that records every node on which a pod was seen.
+//! A sandbox in its own process, schedulers for it, and a watch that records every node on which a pod was seen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -147,7 +147,7 @@ impl Cluster {
         stream::iter(pods).for_each_concurrent(CREATES, async |pod| create(&self.pods, &pod).await).await;
     }
 
-    /// Waits until the watch has seen what `is_enough` asks for.
+    /// Waits until `is_enough` accepts the state that the watch has seen.
     pub(crate) async fn until(&self, what: &str, is_enough: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = self.seen.clone();
         let waited = timeout(DEADLINE, seen.wait_for(|seen| is_enough(seen))).await;

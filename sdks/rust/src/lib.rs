@@ -51,8 +51,8 @@ pub use wit_bindgen::rt;
 /// berth_sdk::export!(QosSort);
 /// ```
 ///
-/// The plugin's type has said with [`plugin!`] what it implements. [`PerNode`] of a node plugin has not, and names its
-/// extension points here, which are Filter, Score, Normalize and Explain or some of these:
+/// [`plugin!`] has named the points that the plugin's type implements. [`PerNode`] of a node plugin has not, and names
+/// its extension points here, which are Filter, Score, Normalize and Explain or some of these:
 ///
 /// ```text
 /// berth_sdk::export!(PerNode<AvoidZone>: Filter, Score);

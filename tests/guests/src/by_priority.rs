@@ -93,7 +93,7 @@ pub fn follows_pods(name: &str) -> Result<Vec<u8>> {
     assemble(name, &format!("{functions}{data}"))
 }
 
-/// A plugin of this name that always behaves in this way, whatever the pod.
+/// A plugin of this name that always behaves in this way, for every pod.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -52,7 +52,7 @@ impl Endpoints {
         Ok(body)
     }
 
-    /// Repeats the request until the answer is as expected, whatever its status code is, and returns its body.
+    /// Repeats the request until the answer is as expected, with any status code, and returns its body.
     pub async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> Result<String> {
         let endpoints = *self;
         let mut last = String::new();

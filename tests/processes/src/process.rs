@@ -37,7 +37,7 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts a program without input, and reads what it writes.
+    /// Starts a program without input, and reads its output.
     pub fn start(mut command: Command) -> Result<Self> {
         let title = format!("{command:?}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -87,7 +87,7 @@ impl Tree {
         targets.filter(|target| !self.modules[*target].is_test).collect()
     }
 
-    /// The module that defines what a path means in `module`; `None` for a path of another crate.
+    /// The module that defines the meaning of a path in `module`; `None` for a path of another crate.
     fn resolve(&self, module: usize, path: &[String], seen: &mut HashSet<(usize, String)>) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -163,7 +163,7 @@ impl Tree {
     }
 }
 
-/// The file of `mod name;`, and the folder for the files of its own children.
+/// The file of `mod name;`, and the folder for the files of its children.
 fn child_file(parent: &Path, folder: &Path, child: &Child) -> Result<(PathBuf, PathBuf)> {
     let below = folder.join(&child.name);
     if let Some(path) = &child.path {

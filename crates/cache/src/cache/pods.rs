@@ -95,7 +95,7 @@ pub struct Removed {
     pub was_assumed: bool,
 }
 
-/// A call that does not fit what the cache knows.
+/// A call that contradicts the state of the cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
     /// A pod that the cache already holds cannot be assumed.

@@ -54,7 +54,7 @@ const PRIORITIES: [(&str, &str, Option<&str>); 12] = [
     ("NodePreferAvoidPodsPriority", "", None),
 ];
 
-/// Plugins that every profile had, whatever its Policy said, or that were added later.
+/// Plugins that every profile had regardless of its Policy, or that were added later.
 const ALWAYS: [&str; 7] = [
     "SchedulingGates",
     "PrioritySort",

@@ -86,7 +86,7 @@ pub(super) struct Document {
     /// Limits for the use of each second of the scheduling thread while other pods wait.
     #[serde(default)]
     pub(super) scheduling_thread: SchedulingThreadFields,
-    /// SHA-256 digests of binaries that never serve, whatever their names are.
+    /// SHA-256 digests of binaries that never serve, under any name.
     #[serde(default)]
     pub(super) denied_digests: Vec<DeniedDigest>,
     /// The settings of registries.

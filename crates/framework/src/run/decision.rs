@@ -279,7 +279,7 @@ impl Findings {
         self.clear_scores();
     }
 
-    /// Clears what earlier searches of the cycle found.
+    /// Clears the results of earlier searches of the cycle.
     pub(super) fn begin_search(&mut self, SearchRange { start, n_wanted }: SearchRange) {
         self.clear_verdicts();
         self.earlier.clear();

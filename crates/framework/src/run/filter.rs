@@ -348,9 +348,9 @@ fn ask_why(
     Ok(())
 }
 
-/// Runs every Filter plugin that is not skipped on all of `nodes`, and returns what each plugin would reject and why.
-/// This is a diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked about each node alone,
-/// and its errors are among the rejections.
+/// Runs every Filter plugin that is not skipped on all of `nodes`, and returns the nodes that each plugin would reject,
+/// with the reasons. This is a diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked
+/// about each node alone, and its errors are among the rejections.
 pub fn diagnose_every_plugin(
     profile: &mut Profile,
     call: &Call<'_>,

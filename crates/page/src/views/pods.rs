@@ -21,7 +21,7 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 pub struct Pending {
     pub pods: usize,
-    /// The pending pods, grouped by what refuses or holds them. The largest group comes first.
+    /// The pending pods, grouped by the plugin or the rule that refuses or holds them. The largest group comes first.
     pub reasons: Vec<PendingGroup>,
     /// The oldest pending pods, at most 200. The oldest pod comes first.
     pub oldest: Vec<PendingPod>,

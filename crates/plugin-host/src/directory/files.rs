@@ -29,7 +29,7 @@ impl Fingerprint {
     fn of(metadata: &fs::Metadata) -> Self {
         let (device, inode) = (metadata.dev(), metadata.ino());
         if metadata.is_dir() {
-            // A folder is not a plugin, whatever files it contains.
+            // A folder is not a plugin, regardless of its files.
             return Self { device, inode, ..Self::default() };
         }
         Self {

@@ -171,7 +171,7 @@ fn a_file_whose_compiler_was_killed_is_loaded_again_after_growing_waits() {
     let mut after = |seconds: u64| {
         let now = start + Duration::from_secs(seconds);
         let mut events = passes.pass(now);
-        // The second pass sees what the first saw: the file has settled.
+        // The second pass sees the same files as the first pass: the file has settled.
         events.extend(passes.pass(now));
         events
     };

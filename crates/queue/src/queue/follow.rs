@@ -1,4 +1,4 @@
-//! Support for a copy that follows the queue pod by pod: it reads what changed, and it reads everything in portions.
+//! Support for a copy that follows the queue pod by pod: it reads the changes, and it reads everything in portions.
 
 use berth_model::{PodUid, Time};
 
@@ -21,7 +21,7 @@ pub struct Waiting {
 }
 
 impl Queue {
-    /// Starts to note what changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes, or with `false` stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
         self.nominator.changed.follow(is_followed);

@@ -26,7 +26,7 @@ pub fn check_tracing_config(file: &Path) -> Result<()> {
 }
 
 impl TraceSettings {
-    /// Reads the file. The environment of the process decides what the file leaves open.
+    /// Reads the file. The environment of the process decides the values that the file leaves open.
     ///
     /// # Errors
     /// The error says what is wrong with the file or with a variable.

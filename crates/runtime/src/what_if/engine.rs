@@ -54,7 +54,7 @@ static FIRST_ASKED: LazyLock<u64> = LazyLock::new(|| clock::wall(clock::now()));
 #[derive(Clone, Debug)]
 pub(super) struct Engine(SyncSender<Inquiry>);
 
-/// A question, and what its answer needs.
+/// A question, and the data for its answer.
 pub(super) struct Inquiry {
     pub question: Bytes,
     /// The profiles in force, with new instances.

@@ -2,7 +2,7 @@
 //!
 //! An instance is informed only within the plugin's share of the scheduling thread's time. It learns of the remaining
 //! pods when the plugin has time again. Until then no cycle that asks the instance begins, because the instance does
-//! not know what is reserved.
+//! not know all reservations.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The check whether a plugin was granted what it asks for.
+//! The check whether a plugin was granted the effects that it asks for.
 //!
 //! Rules refer to the pod of the cycle and to its claims. This module finds the claims from the pod, from the objects
 //! in the cache, and from the objects that earlier effects of the same answer create. The objects are identified by
@@ -52,7 +52,7 @@ impl RefusedEffect {
         &self.what
     }
 
-    /// The plugin's grants together with what it would need for this effect.
+    /// The plugin's grants together with the grants that it would need for this effect.
     #[must_use]
     pub fn enough(&self) -> &Grants {
         &self.enough

@@ -562,7 +562,7 @@ impl Binding {
         context.move_all(&changes::pod_deleted(&pod));
     }
 
-    /// Ends the attempt but leaves the pod in the cache, which contains what the API server shows.
+    /// Ends the attempt but leaves the pod in the cache, which has the state that the API server shows.
     pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
         self.call(context, run::unreserve);
         self.trace_end(None, context);

@@ -68,7 +68,7 @@ impl Context {
         })
     }
 
-    /// Sends what has changed to the replicas of the profile's plugins.
+    /// Sends the changes to the replicas of the profile's plugins.
     ///
     /// # Errors
     /// A plugin could not be brought up to date. The refusal contains the plugin and the reason.

@@ -3,8 +3,8 @@
 //!
 //! The nodes, the pods on nodes and the other objects come from the other scheduler. They share its interned objects
 //! and have its symbols. Pods that wait are left out, because a question says which pods are to be placed. A question
-//! makes symbols of its own, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives
-//! their numbers to other strings.
+//! makes its own symbols, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives their
+//! numbers to other strings.
 
 use std::sync::Arc;
 

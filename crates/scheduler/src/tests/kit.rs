@@ -42,7 +42,7 @@ pub(super) fn bound(actions: &[Action]) -> Vec<String> {
     binds(actions).into_iter().map(|(pod, _)| pod).collect()
 }
 
-/// The script of the fake plugin, and what the plugin saw.
+/// The script of the fake plugin, and the calls that the plugin saw.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) calls: Vec<String>,

@@ -1,4 +1,4 @@
-//! A model test: whatever happens in whatever order, every pod is bound exactly once, or pending with a reason.
+//! A model test: after any events in any order, every pod is bound exactly once, or pending with a reason.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ enum Op {
     Broken(bool),
     Swap,
     Advance(u32),
-    /// The watch delivers what happened at the API server.
+    /// The watch delivers the changes at the API server.
     Deliver,
     Run,
     /// The copy is brought up to date.

@@ -77,7 +77,7 @@ impl KeptChanges {
     /// Keeps the delta. Returns whether it was not empty and there was room for it.
     pub(super) fn add(&mut self, delta: Delta) -> bool {
         let n_bytes = self.n_bytes + delta.n_bytes();
-        // A full delta makes the instance forget what it knows.
+        // A full delta makes the instance forget its state.
         let is_kept = !delta.is_empty() && !delta.full && self.deltas.len() < MAX_KEPT && n_bytes <= MAX_KEPT_BYTES;
         if is_kept {
             self.n_bytes = n_bytes;

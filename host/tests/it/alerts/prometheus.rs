@@ -234,7 +234,7 @@ pub(super) fn firing(alert: Option<&str>, minute: usize, labels: &[&str]) -> Val
     })
 }
 
-/// Evaluates the rules over the samples with promtool, which must find what is expected.
+/// Evaluates the rules over the samples with promtool, which must find the expected alerts.
 pub(super) fn evaluate(name: &str, samples: &Samples, expected: &[Value]) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("alerts.yaml");

@@ -1,5 +1,6 @@
-//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import what the host does not provide. The
-//! pods of their profile wait for a better binary under `failurePolicy: Fail`. No pod waits under `Ignore`.
+//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import functions that the host does not
+//! provide. The pods of their profile wait for a better binary under `failurePolicy: Fail`. No pod waits under
+//! `Ignore`.
 
 use berth_test_guests::{
     At, Behavior, GuestFault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,

@@ -38,7 +38,7 @@ impl Check<'_> {
         self.real_cycle(expected, findings);
     }
 
-    /// The names of nodes to which any pod is nominated, including the pending pod, whatever its priority.
+    /// The names of nodes to which any pod is nominated, including the pending pod, at any priority.
     fn nominated_nodes(&self) -> impl Iterator<Item = &str> {
         let pods = self.cluster.pending_pods().map(|pod| &**pod).chain([&self.pod]);
         pods.map(|pod| self.cluster.table().symbols.text(pod.nominated_node_name))

@@ -99,7 +99,7 @@ impl Check<'_> {
         }
     }
 
-    /// Our totals plus what missing plugins contributed in the record.
+    /// Our totals plus the scores of missing plugins in the record.
     fn totals(&self, expected: &Scores) -> BTreeMap<String, i64> {
         let nodes = self.attempt.findings().feasible().iter().map(|node| self.cluster.node_name(node).to_owned());
         let missing = |node: &String| -> i64 {

@@ -41,7 +41,7 @@ impl<'p> CounterLedger<'p> {
     }
 }
 
-/// The counters of a pool, less what the devices of claims consume.
+/// The counters of a pool, less the amounts that the devices of claims consume.
 fn left_in(inventory: &Inventory<'_>, pool: &PoolId) -> Counters {
     let mut left = inventory.slices.facts(pool).map(|facts| facts.counters.clone()).unwrap_or_default();
     for holder in inventory.slices.devices_of(pool).filter(|device| inventory.in_use.is_held(device.number)) {
