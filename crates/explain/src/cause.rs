@@ -18,7 +18,7 @@ pub enum Cause {
     /// The pod would not fit on any new node: it names something that does not exist, or asks for something impossible.
     /// Only the rejections of built-in plugins are known to have this meaning.
     Misconfigured,
-    /// The pod requests more of a resource than any node has, even when empty.
+    /// The pod requests more of a resource than even an empty node has.
     LargerThanAnyNode,
     /// Something holds the pod back: a scheduling gate, a plugin, or the absence of a plugin.
     Held,

@@ -7,7 +7,7 @@
 //! # Policy
 //! - A class gets an entry when its second pod comes. A pod that is unlike all others, for example one of a
 //!   StatefulSet, costs only a hash lookup.
-//! - [`CAPACITY`] classes have an entry. A new entry replaces the one that was not used for longest.
+//! - [`CAPACITY`] classes have an entry. A new entry replaces the entry that was not used for longest.
 //! - The owner decides when an entry no longer holds.
 
 use std::sync::Arc;

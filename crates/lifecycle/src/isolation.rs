@@ -130,8 +130,8 @@ impl Isolation {
         released
     }
 
-    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old binary. They are
-    /// worth a try.
+    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old binary. These
+    /// pods may now succeed.
     pub fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
         let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;
         let records = self.owners.extract_if(.., |_, record| is_concerned(record));

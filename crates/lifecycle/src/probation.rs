@@ -50,7 +50,7 @@ impl ProbationSoFar {
     /// Counts a fault.
     ///
     /// # Errors
-    /// The fault was one too many, so the binary gives way.
+    /// The fault exceeds the allowed number, so the binary gives way.
     pub(crate) fn fault(
         self,
         reason: &str,

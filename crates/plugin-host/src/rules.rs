@@ -192,7 +192,7 @@ impl Granted {
         }
     }
 
-    /// The grants of both.
+    /// The grants of this value and of `other`.
     pub fn with(mut self, other: &Self) -> Self {
         fn add<T: Clone + PartialEq>(items: &mut Vec<T>, others: &[T]) {
             for item in others {

@@ -1,4 +1,4 @@
-//! HTTPS to an extender: which certificates it trusts, and which ones Berth trusts.
+//! HTTPS to an extender: the certificates that the extender trusts, and the certificates that Berth trusts.
 
 use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 

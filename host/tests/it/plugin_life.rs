@@ -334,7 +334,7 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
     bench.until("a fault", |plugin| plugin["faults"]["trap"].as_u64() >= Some(1)).await;
 }
 
-/// One pod makes the plugin trap at each question about it. That pod waits, and no other.
+/// One pod makes the plugin trap at each question about it. That pod waits, and all other pods are placed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;

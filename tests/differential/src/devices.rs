@@ -14,7 +14,7 @@ use crate::{
 const GROUP: &str = "/apis/resource.k8s.io/v1";
 pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/resourceclaims";
 const DRIVER: &str = "gpu.example.com";
-/// The classes of claims; some are more frequent.
+/// The classes of claims; some classes are more frequent.
 const CLASSES: [&str; 3] = ["gpu", "gpu", "large-gpu"];
 /// The number of claims in each namespace that several pods may name.
 const N_SHARED: u64 = 3;

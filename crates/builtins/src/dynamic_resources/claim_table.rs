@@ -133,8 +133,8 @@ impl ClaimTable {
         }
     }
 
-    /// Handles the end of a claim that was never seen. If it was made for extended resources, they are no longer in
-    /// use.
+    /// Handles the end of a claim that was never seen. If the claim was made for extended resources, the resources are
+    /// no longer in use.
     fn end_creation(&mut self, namespace: &str, name: &str) {
         let is_made = |in_flight: &InFlight| match &in_flight.sent {
             Some(SentWrites::Creation { namespace: in_namespace, name: made }) => {

@@ -184,7 +184,7 @@ pub(super) struct PluginEntry {
 pub(super) struct ProfileEntry {
     /// The `schedulerName` of the profile.
     pub(super) scheduler_name: Name,
-    /// How plugins run in this profile if their own entry does not say.
+    /// The way in which plugins run in this profile if their own entries do not set it.
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     pub(super) execution: Execution,
 }
