@@ -50,7 +50,7 @@ const MAX_FORM: usize = 3 << 20;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Page {
-    /// The scheduler's --admin-socket [default: that of this user's scheduler]
+    /// The scheduler's --admin-socket [default: the socket of this user's scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Loopback port to listen on; 0 picks a free port

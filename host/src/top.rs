@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Keys:
   Up, Down, PageUp, PageDown   choose a pod, or move through its explanation
   Enter                        explain the pod
-  Tab                          all pods, or those of one reason after the other
+  Tab                          all pods, or the pods of one reason after the other
   Esc                          back
   q                            quit
 

@@ -111,7 +111,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "tls-curve-preferences",
         List,
-        Serving("Curves by the numbers of Go, the preferred one first: 23, 24, 29 [default: all]"),
+        Serving("Curves by the numbers of Go, the preferred curve first: 23, 24, 29 [default: all]"),
     ),
     flag(
         "tls-min-version",

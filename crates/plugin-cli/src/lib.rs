@@ -46,7 +46,7 @@ pub enum Command {
     Enable(One),
     /// Switch a plugin off: pods are scheduled as if no profile named it
     Disable(One),
-    /// Go back to the binary that served before; the present one is not tried again until its file changes
+    /// Go back to the binary that served before; the present binary is not tried again until its file changes
     Rollback(One),
     #[command(flatten)]
     Author(author::Command),

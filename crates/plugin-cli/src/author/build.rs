@@ -19,7 +19,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 #[derive(Args, Debug)]
 pub struct Build {
-    /// The plugin's folder: one with a build.sh, or a Rust crate
+    /// The plugin's folder: a folder with a build.sh, or a Rust crate
     #[arg(default_value = ".", value_name = "DIR")]
     dir: PathBuf,
 }
