@@ -104,7 +104,8 @@ fn try_to_run(given: &Given) -> Result<(), RunError> {
     schedule(given, verbosity).map_err(RunError::Logged)
 }
 
-/// The answer to `--version` or `--version=raw`. `--version=v…` only changes the version that kube-scheduler reports.
+/// The answer to `--version` or `--version=raw`. The flag `--version=v…` only changes the version that kube-scheduler
+/// reports.
 fn version(given: &Given) -> Option<String> {
     let asked = given.text("version")?;
     if asked == "raw" {

@@ -94,7 +94,8 @@ pub(crate) enum Unanswered {
 }
 
 impl Unanswered {
-    /// Why the point has no answer. Messages show this text after the point's name: `Permit: not asked, because …`.
+    /// The reason why the point has no answer. Messages show this text after the point's name: `Permit: not asked,
+    /// because …`.
     fn text(self) -> String {
         match self {
             Self::NotImplemented => "the plugin does not implement this point".to_owned(),

@@ -40,7 +40,7 @@ pub struct CaseStep {
     /// Pods on nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<Value>,
-    /// Pods that leave their nodes, by uid: `namespace/name` where the case gives none. Before `pods` are added.
+    /// Pods that leave their nodes before `pods` are added, by uid: `namespace/name` where the case gives no uid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone_pods: Vec<String>,
     /// Objects of other kinds that are removed, before `objects` are added: `apiVersion`, `kind` and `metadata` tell which.

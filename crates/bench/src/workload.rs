@@ -56,7 +56,7 @@ pub struct Size {
 pub enum Scale {
     /// The part of the full size that this fraction gives.
     Part(f64),
-    /// The number of nodes, with pods in proportion. A workload that has one node at every size keeps it.
+    /// The number of nodes, with pods in proportion. A workload that has one node at every size keeps one node.
     Nodes(usize),
 }
 

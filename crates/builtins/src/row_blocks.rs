@@ -142,8 +142,8 @@ fn has_room(request: i64, allocatable: &Block<i64>, used: &Block<i64>) -> Option
     is_small(all_bits).then_some(!short.cast_unsigned())
 }
 
-/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block, of which
-/// some are members; `None` if it cannot. `of_row` scores one node.
+/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block of which some
+/// rows are members; `None` if it cannot score the block. `of_row` scores one node.
 pub(crate) fn score_in_blocks(
     nodes: &NodeSet,
     scores: &mut Vec<i64>,

@@ -74,7 +74,7 @@ pub struct NewEvent {
 }
 
 /// Sends events in the background. A recorder is cheap to clone. The task behind it ends when the last clone is dropped
-/// and everything queued is sent.
+/// and all queued events are sent.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Command>,

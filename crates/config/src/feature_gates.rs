@@ -184,7 +184,7 @@ impl Gates {
     /// Switches a gate. A gate can always be switched to its default.
     ///
     /// # Errors
-    /// There is no such gate, or it cannot be switched.
+    /// The gate does not exist, or cannot be switched.
     pub fn switch(&mut self, name: &str, value: bool) -> Result<Concern, GateError> {
         let release = self.release.as_str();
         let gate = self.find(name).ok_or_else(|| GateError::Unknown { name: name.to_owned(), release })?;

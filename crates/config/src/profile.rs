@@ -74,7 +74,7 @@ impl Profile {
         Self { scheduler_name, percentage_of_nodes_to_score, plugins, plugin_config, features, selection }
     }
 
-    /// The plugins that the own list of a point enables, each with the point and the key of the list.
+    /// The plugins that a point's own list enables, each with the point and the key of the list.
     pub(crate) fn enabled_by_point(&self) -> impl Iterator<Item = (Point, &'static str, &PluginName)> {
         points_with_keys().flat_map(move |(point, key)| {
             let enabled = self.selection.points.get(&point).into_iter().flat_map(|own| &own.enabled);

@@ -61,7 +61,8 @@ pub struct RunningScheduler {
 /// Runs all checks. The findings are in the order of the areas.
 pub async fn examine(mut options: Options) -> Vec<Finding> {
     let mut findings = Findings::default();
-    // The release decides which settings are allowed and which rights are needed, so it is asked for first.
+    // The release decides which settings are allowed and which rights are needed, so the checks ask for the release
+    // first.
     let answer = match &options.cluster {
         Some(cluster) => Some(Answer::of(cluster).await),
         None => None,

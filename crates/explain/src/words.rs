@@ -24,8 +24,8 @@ pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>
         return;
     }
     let call = Call { cycle: CycleId(call.cycle.0.saturating_add(CYCLES - 1)), ..*call };
-    // A point that fails at this place has failed in the analysis, too. A plugin that broke fails again when it is
-    // asked for words.
+    // A point that fails in this call has failed in the analysis, too. A plugin that broke fails again when it is asked
+    // for words.
     let _ = look_at_all(profile, &call, question);
     for plugin in explaining {
         if let Err(status) = add_words_of(profile, plugin, &call, question.node, analysis) {

@@ -348,7 +348,8 @@ pub trait QueueingHint {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool;
 }
 
-/// Says in the plugin's own words why it answers about a pod as it does. Only people ask: no decision depends on it.
+/// Says in the plugin's own words why it answers about a pod as it does. Only people ask for these words: no decision
+/// depends on the words.
 pub trait Explain {
     /// One line about the pod as a whole, or about the pod on `node`; empty if the plugin has nothing to say. It is
     /// called after the points that choose a node, in a cycle of its own.

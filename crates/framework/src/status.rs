@@ -97,8 +97,8 @@ impl Status {
         self.code == Code::Success
     }
 
-    /// All reasons in one line, as events and conditions show them. If they are many or long, only the first ones are
-    /// shown.
+    /// All reasons in one line, as events and conditions show them. If the reasons are many or long, only the first
+    /// reasons are shown.
     #[must_use]
     pub fn message(&self) -> String {
         join_reasons(self.reasons.iter().map(String::as_str))

@@ -320,7 +320,7 @@ fn serving_flags() -> impl Iterator<Item = &'static Flag> {
 }
 
 impl Given {
-    /// Reads arguments, the program's name not among them.
+    /// Reads arguments, without the program's name.
     ///
     /// # Errors
     /// A flag is not known, its value is of another type, or the help is asked for.

@@ -295,7 +295,7 @@ impl ClusterTable {
         }
     }
 
-    /// Adds a row for a node, or writes it again, with everything from the node's own object. Only tables without
+    /// Adds a row for a node, or writes the row again, with all values from the node's own object. Only tables without
     /// replicas may use this method, because the call does not report which columns changed.
     pub fn set_node(&mut self, idx: NodeIdx, node: &Node) {
         self.add_node(idx);

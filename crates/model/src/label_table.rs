@@ -69,8 +69,8 @@ impl LabelColumn {
         }
     }
 
-    /// Makes a column dense if at least an eighth of the nodes have the key. Dense columns are read by index, sparse
-    /// ones by search.
+    /// Makes a column dense if at least an eighth of the nodes have the key. Dense columns are read by index, and
+    /// sparse columns by search.
     fn densify(&mut self, n_rows: usize) {
         if let Self::Sparse(values) = self
             && values.len() >= 8

@@ -17,7 +17,7 @@ use crate::{
     span::{Resource, Span},
 };
 
-/// The number of spans that wait at most. A span takes some 500 bytes. This is enough for about 100 attempts.
+/// The maximum number of waiting spans. A span takes some 500 bytes. This is enough for about 100 attempts.
 const MAX_WAITING: usize = 8192;
 /// The number of spans in a batch, as in the libraries of OpenTelemetry.
 const MAX_BATCH: usize = 512;

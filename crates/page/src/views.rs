@@ -1,5 +1,5 @@
 //! The views. Each view makes a [`View`] from its parameters, which are part of the address, or returns the reason why
-//! it cannot.
+//! the view cannot be made.
 
 mod nodes;
 mod now;

@@ -161,8 +161,8 @@ impl PluginsDirectory {
         &self.loader.dir
     }
 
-    /// The names of all plugins in the directory. [`Self::watch`] then loads them without waiting for the files to
-    /// settle.
+    /// The names of all plugins in the directory. [`Self::watch`] then loads the plugins without waiting for the files
+    /// to settle.
     ///
     /// # Errors
     /// The directory cannot be listed.

@@ -238,7 +238,7 @@ impl Granted {
     }
 
     /// Checks the reads that a manifest needs. `built_in` is the manifest of the built-in of the plugin's name; `None`
-    /// without such a built-in.
+    /// if no built-in has the name.
     ///
     /// # Errors
     /// The error names the data that a plugin needs without a grant.

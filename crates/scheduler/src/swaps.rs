@@ -90,9 +90,9 @@ impl Swaps {
         std::mem::take(&mut self.retired)
     }
 
-    /// Gives every profile that should have it an instance of the new binary, either a prepared instance or a new
-    /// instance. If one profile cannot have it, all profiles keep the old binary. Returns whether the new binary
-    /// serves.
+    /// Gives an instance of the new binary to every profile that should use the binary, either a prepared instance or a
+    /// new instance. If one profile cannot have an instance, all profiles keep the old binary. Returns whether the new
+    /// binary serves.
     fn swap(
         &mut self,
         swap: &SwapRequest,

@@ -23,7 +23,7 @@ use std::{
 use crate::{available_memory::available_memory, settings};
 
 /// The wall-clock limit as a multiple of the limit of processor time. On a busy machine, a compiler may have to wait
-/// long for a processor, which is not the fault of the file.
+/// long for a processor, and the file does not cause this wait.
 const CLOCK_FACTOR: u32 = 10;
 
 /// The maximum number of bytes of the compiler's messages that are kept.
@@ -281,7 +281,7 @@ pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
     written.and_then(|()| stdout.flush()).map_err(CompileError::Process)
 }
 
-/// Limits this process. The size of the address space does not measure memory: the program itself takes some, and
+/// Limits this process. The size of the address space does not measure memory: the program itself takes space, and
 /// reserved space costs nothing. `RLIMIT_DATA` counts all private memory that can be written to, since Linux 4.7.
 ///
 /// # Errors

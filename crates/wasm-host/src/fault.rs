@@ -155,7 +155,8 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => {
-            // Per-node SDKs answer `node-to-status` by asking their Filter again, which a user may not expect.
+            // Per-node SDKs answer `node-to-status` by asking their Filter again, and a user may not expect this second
+            // question.
             let again =
                 if function == "node-to-status" { ", which asks why each rejected node was rejected" } else { "" };
             let limit = traces.limit.as_millis();

@@ -330,8 +330,8 @@ impl WhatIfRequest {
         read.map_err(|reason| BatchError::Unreadable { reason })
     }
 
-    /// The question of what happens to the pods of the manifests `pods`, on the cluster as it is and, if there are
-    /// changes, on the changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
+    /// The question which nodes the pods of the manifests `pods` get, on the present cluster and, if there are changes,
+    /// on the changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
     ///
     /// # Errors
     /// A manifest cannot be read, or the manifest of the node is not a single object.

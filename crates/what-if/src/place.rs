@@ -95,7 +95,7 @@ pub struct Placing<'a> {
 struct PlacingConditions<'a> {
     whole_pods: bool,
     is_over: Box<dyn Fn() -> bool + 'a>,
-    /// The number of milliseconds after which no backoff lasts any longer. Backoffs end with the second.
+    /// The number of milliseconds after which every backoff has ended. Backoffs end with the second.
     backoffs_over_after: u64,
     /// The number of milliseconds after which every pod of the unschedulable pool has been tried again.
     flushed_after: u64,

@@ -150,7 +150,7 @@ impl<'a> Simulation<'a> {
         self.scheduler.drain_observations();
     }
 
-    /// Lets time pass until the scheduler has work without an event. `false` if it waits for an event.
+    /// Lets time pass until the scheduler has work without an event. `false` if the scheduler waits for an event.
     pub fn sleep(&mut self) -> bool {
         let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
         self.now = due.unwrap_or(self.now);

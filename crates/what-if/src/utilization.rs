@@ -323,7 +323,7 @@ mod tests {
             utilization.zones.iter().map(|zone| (zone.zone.as_str(), zone.resources[0].percent)).collect();
         assert_eq!(zones, [("east", 0.0), ("west", 37.5)]);
         let fragmentation = utilization.fragmentation.unwrap();
-        // The sum of free CPU is 4.5, which is enough for three such pods. Each node only has room for one pod.
+        // The sum of free CPU is 4.5, which is enough for three such pods. Each node has room for only one pod.
         assert_eq!((fragmentation.fit_in_sum, fragmentation.fit_on_nodes, fragmentation.percent), (3, 2, 33.3));
     }
 }

@@ -73,8 +73,8 @@ async fn storm(arguments: &Arguments) -> Result<()> {
     check_memory(&memory)
 }
 
-/// Swaps between working binaries, which should not slow cycles down. An equally long time without swaps follows, so
-/// that both sides have equally many cycles.
+/// Swaps between working binaries. These swaps should not slow cycles down. An equally long time without swaps follows,
+/// so that both sides have equally many cycles.
 async fn swap_working_binaries(
     arguments: &Arguments,
     processes: &Processes,

@@ -15,7 +15,8 @@ use super::{module_tree::Tree, packages::Package};
 
 /// The most lines of a file without its tests. A longer file must be split.
 const MAX_LINES: usize = 600;
-/// The most lines of a package's sources without tests. The binary only connects its commands with the libraries.
+/// The maximum number of lines of a package's sources without tests. The binary only connects its commands with the
+/// libraries.
 const MAX_LINES_OF_PACKAGES: Ceilings = &[("berth-host", 4_999)];
 const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 /// Words that no sentence of a comment may begin with, since a sentence begins with its subject.

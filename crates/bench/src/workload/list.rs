@@ -326,8 +326,8 @@ fn secrets(size: Size) -> Scene {
     }
 }
 
-/// A set `limited` gives each node a CSINode, which limits its number of volumes. Its value says whether CSI attaches
-/// the volumes of the in-tree plugin.
+/// If `limited` is set, each node gets a CSINode, which limits the node's number of volumes. The value says whether CSI
+/// attaches the volumes of the in-tree plugin.
 fn bound_volumes(size: Size, disk: Disk, limited: Option<bool>) -> Scene {
     let pods = |n: usize, prefix: &'static str| {
         Pods::new(n, move |index| volumes::with_claim(default_pod(prefix, index), prefix, index).json())

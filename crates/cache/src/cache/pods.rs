@@ -1,4 +1,4 @@
-//! The pods on nodes: the scheduler assumed them there, or the API server shows them there.
+//! The pods on nodes: the scheduler assumed them there, or the API server shows them on these nodes.
 //!
 //! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then
 //! holds the pod as the API server showed it last.

@@ -24,8 +24,8 @@ use super::{
 /// A series that got no event for this long is over.
 const SERIES_END: Span = Span::from_mins(6);
 
-/// The number of events that are remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six
-/// minutes, of which few repeat.
+/// The number of events that are remembered, about 800 bytes each. A busy scheduler records a hundred thousand events
+/// in six minutes, and few events repeat.
 const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
 /// The API server's bounds on a note, a reason and an action, in bytes (`pkg/apis/core/validation/events.go`).

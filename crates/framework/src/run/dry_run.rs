@@ -172,8 +172,8 @@ impl<'a> NodeDryRun<'a> {
         while !open.cases.is_empty()
             && let Some((plugin, _)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
         {
-            // A preemption asks thousands of times, so a plugin that takes long for each question is not asked all of
-            // them.
+            // A preemption asks thousands of questions, so a plugin that takes long for each question is not asked all
+            // questions.
             if let Err(status) = profile.still_has_time(plugin) {
                 return Err(broken(profile, plugin, &status));
             }

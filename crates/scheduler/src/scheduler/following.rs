@@ -103,8 +103,8 @@ impl Followed {
     }
 }
 
-/// Puts a pod on its node, or takes it away. Returns whether anything differs from before. A pod that is assumed to be
-/// on a node counts as a pod on the node.
+/// Puts a pod on its node, or takes it away. Returns whether anything changed. A pod that is assumed to be on a node
+/// counts as a pod on the node.
 fn place(uid: &PodUid, pod: Option<&FollowedPod>, context: &mut Context) -> bool {
     let cache = context.cache_mut();
     let Some((pod, node)) = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?))) else {

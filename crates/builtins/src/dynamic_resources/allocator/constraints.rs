@@ -69,8 +69,8 @@ impl<'p> ConstraintState<'p> {
         Self { constraint, seen }
     }
 
-    /// Whether the device meets the constraint. If so, the constraint counts it. A device that the constraint does not
-    /// concern meets it.
+    /// Whether the device meets the constraint. The constraint then counts the device. A device that the constraint
+    /// does not concern meets the constraint.
     fn add(&mut self, alternative: &Alternative, device: &'p SliceDevice) -> bool {
         if !self.applies_to(alternative) {
             return true;

@@ -237,7 +237,7 @@ fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
     assert_eq!(kept, [0; 3]);
 }
 
-/// The largest possible expression without patterns. 2,560 of them took 1.2 GB in a measurement.
+/// The largest possible expression without patterns. 2,560 such expressions took 1.2 GB in a measurement.
 #[test]
 fn an_expression_counts_with_all_its_nodes() {
     let large = format!("device.driver == 'd'{}", " || 1 == 2".repeat(920));

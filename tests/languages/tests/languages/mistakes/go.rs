@@ -11,7 +11,8 @@ use crate::run;
 
 const GO: Language = LANGUAGES[3];
 
-/// A plugin in Go with the exports of the example. Sixteen lines, so that what comes behind begins at line 17.
+/// A plugin in Go with the exports of the example. The plugin has sixteen lines, so that code behind the plugin begins
+/// at line 17.
 pub(super) const SOURCE: &str = r#"package plugin
 
 import "berth"
