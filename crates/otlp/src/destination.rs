@@ -67,7 +67,7 @@ impl fmt::Display for Destination {
 
 impl Destination {
     /// The collector at `endpoint`, which the configuration names. `variable` returns the value of an environment
-    /// variable; an empty value counts as none.
+    /// variable; an empty value counts as a missing variable.
     ///
     /// # Errors
     /// The endpoint or a variable has a value that cannot be used.

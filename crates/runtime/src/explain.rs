@@ -260,7 +260,7 @@ impl Manifest {
 }
 
 impl Explainer {
-    /// Explains a pod. If a node is named, explains also why the pod is or is not on it.
+    /// Explains a pod. If a node is named, also explains why the pod is or is not on the node.
     pub(crate) async fn explain(
         &self,
         namespace: &str,

@@ -184,7 +184,7 @@ impl Context {
         cache.free_symbols(|sym| !queue.nominator().pods_on(sym).is_empty());
     }
 
-    /// Whether the turn has room for one more step of a pod. If so, the caller must take the step.
+    /// Whether the turn has room for one more step of a pod. After `true`, the caller must take the step.
     pub(crate) fn has_room(&mut self) -> bool {
         let now = self.outbox.instant();
         self.turn.has_room(now)

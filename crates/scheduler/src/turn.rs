@@ -18,7 +18,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether there is room for one more step. If so, the caller must take it. The first step always has room.
+    /// Whether the turn has room for one more step. After `true`, the caller must take the step. The first step always
+    /// has room.
     pub(crate) fn has_room(&mut self, now: Option<Duration>) -> bool {
         if self.n_steps == 0 {
             self.began = now;

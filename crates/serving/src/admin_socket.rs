@@ -1,8 +1,8 @@
 //! The Unix socket through which an operator on the machine controls plugins.
 //!
 //! The file system controls access: only the user that runs the scheduler can use the socket and the folder that Berth
-//! creates for it. Root can use them, too. A loopback address would admit every process in the machine's network
-//! namespace.
+//! creates for it. Root can use the socket and the folder, too. A loopback address would admit every process in the
+//! machine's network namespace.
 
 use std::{
     fs, io,

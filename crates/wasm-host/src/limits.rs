@@ -32,7 +32,7 @@ pub struct Limits {
     /// The time of `post-filter`, including the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
     /// The share of the scheduling thread that all calls of the plugin together may use. `None` means no bound: the
-    /// program's own components have none, like native plugins.
+    /// program's own components have no bound, like native plugins.
     pub share: Option<Share>,
     /// The treatment of pods about which the plugin is not asked.
     pub when_not_asked: WhenNotAsked,

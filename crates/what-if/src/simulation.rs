@@ -106,8 +106,8 @@ impl<'a> Simulation<'a> {
         (self.tell_time)(self.now);
     }
 
-    /// Lets the scheduler do the work that is due and try the next pod. Returns whether anything happened. If so, call
-    /// [`Self::confirm`].
+    /// Lets the scheduler do the work that is due and try the next pod. Returns whether anything happened. After
+    /// `true`, call [`Self::confirm`].
     pub fn decide(&mut self) -> bool {
         self.tell_time();
         let is_busy = self.scheduler.run(self.now, false);

@@ -218,7 +218,7 @@ fn mode(random: &mut Random) -> &'static str {
     if random.chance(20) { "ReadWriteOncePod" } else { "ReadWriteOnce" }
 }
 
-/// A disk that the pod names itself. Another pod may name it, too.
+/// A disk that the pod names itself. Another pod may name the same disk.
 fn disk(random: &mut Random) -> Value {
     let (disk, read_only) = (format!("disk-{}", random.below(3)), random.chance(50));
     match random.below(4) {

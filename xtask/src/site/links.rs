@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// The page that holds all other pages for printing. mdBook rewrites the links in it, and not all of them well.
+/// The page that holds all other pages for printing. mdBook rewrites the links in this page, and some of them badly.
 const PRINT: &str = "print.html";
 
 /// The page that a server shows for an address without a page. Its links count from the root of the site.

@@ -54,7 +54,7 @@ impl DefaultConstraints {
         }
     }
 
-    /// Whether `defaultingType` is `System`. If so, nodes that lack a topology key are scored too.
+    /// Whether `defaultingType` is `System`. With `System`, nodes that lack a topology key are scored too.
     pub(super) fn is_system(&self) -> bool {
         self.is_system
     }

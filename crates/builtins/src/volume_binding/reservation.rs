@@ -47,7 +47,7 @@ struct ObjectPatch {
     base: String,
     /// The patch without its `metadata.resourceVersion`.
     patch: Value,
-    /// Whether the patch changes the object. If so, only versions after `base` show its effect.
+    /// Whether the patch changes the object. Only versions after `base` then show the effect of the patch.
     changes: bool,
 }
 

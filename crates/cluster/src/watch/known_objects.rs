@@ -66,7 +66,8 @@ impl KnownObjects {
         self.objects.len()
     }
 
-    /// Whether the reader has seen exactly this version. If so, the object also counts as seen in the current relist.
+    /// Whether the reader has seen exactly this version. After `true`, the object also counts as seen in the current
+    /// relist.
     pub(super) fn refresh(&mut self, identity: &Identity) -> bool {
         let generation = self.generation;
         self.objects.get_mut(&key(identity)).is_some_and(|known| {

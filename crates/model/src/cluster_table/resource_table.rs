@@ -25,7 +25,7 @@ impl ResourceTable {
         self.columns.get(&resource).map_or(&[], |column| column)
     }
 
-    /// The amount of `resource` at `node`; 0 if the node has none.
+    /// The amount of `resource` at `node`; 0 if the node lacks the resource.
     #[must_use]
     pub fn get(&self, resource: Sym, node: NodeIdx) -> i64 {
         at(self.column(resource), node)

@@ -9,7 +9,7 @@ use super::error::NotAdmitted;
 /// The largest size of a file beside a plugin's file. The file contains one signature or a few.
 const MAX_COMPANION: u64 = 1 << 20;
 
-/// Examines a file before anything is done with it. It is called on a thread that loads files.
+/// Examines a file before the file is used. Threads that load files call the methods.
 pub trait Admission: std::fmt::Debug + Send + Sync {
     /// The extensions of the files that belong to `NAME.wasm`: `sig` stands for `NAME.wasm.sig`. A change of one counts
     /// as a change of the plugin's file.

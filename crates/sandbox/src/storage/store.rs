@@ -76,7 +76,7 @@ pub(crate) struct Forgotten {
 }
 
 impl Store {
-    /// The collection of this name. It is created at the first request for it.
+    /// The collection of this name. The first request creates the collection.
     pub(crate) fn collection(&self, name: &str) -> Arc<Collection> {
         let existing = self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         existing.unwrap_or_else(|| {

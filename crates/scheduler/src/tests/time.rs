@@ -220,7 +220,7 @@ impl PreBindPreFlight for Watched {
 }
 
 impl PreBind for Watched {
-    /// Waits for an object, then asks for a patch of it, then is done.
+    /// Waits for an object, then asks for a patch of the object, then is done.
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
         let mut seen = self.enter("pre-bind", &call.pod.name);
         let n_asked = seen.n_pre_binds.entry(call.pod.name.to_string()).or_default();
