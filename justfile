@@ -20,7 +20,7 @@ ci:
 e2e:
     cargo xtask e2e
 
-# The same pods for kube-scheduler and for Berth, and what differs
+# kube-scheduler and Berth schedule the same pods, and the differences are shown
 differential:
     cargo xtask differential
 

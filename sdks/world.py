@@ -1,6 +1,7 @@
-"""Reads a plugin's plugin.wit and compares it with the contract. methods.py imports it. world.mjs does the same for JavaScript.
+"""Reads a plugin's plugin.wit and compares it with the contract. methods.py imports it. world.mjs compares it for
+JavaScript.
 
-The tools that come later know WIT, but not what the SDK needs, and those of Python do not name the line.
+The tools that come later know WIT, but not the needs of the SDK, and the tools of Python do not name the line.
 """
 
 import difflib

@@ -44,7 +44,7 @@ def validate(where, text):
 
 
 def without_labels(value):
-    """The object without what names the tool that made it: labels and selectors by label."""
+    """The object without the labels and the selectors by label, which name the tool that made the object."""
     if isinstance(value, dict):
         return {key: without_labels(each) for key, each in value.items() if key not in ("labels", "matchLabels", "metadata.labels")}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-// Command what-if asks Berth's scheduler, as an autoscaler would, which node groups take 40 pods, and how many nodes of each.
+// Command what-if asks Berth's scheduler, as an autoscaler would, which node groups take 40 pods, and how many nodes of each group.
 // The scheduler has a plugin that the autoscaler does not know: NodeMetadata, in the folder that the argument names.
 package main
 

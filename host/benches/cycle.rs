@@ -2,7 +2,7 @@
 //! components.
 //!
 //! `cargo bench -p berth-host --bench cycle`. The cycle filters and scores every node (no sampling), so the figures
-//! show what a node costs. One pod comes to a node or leaves it before each cycle, as in a running cluster, and the
+//! show the cost of a node. One pod comes to a node or leaves it before each cycle, as in a running cluster, and the
 //! cycle includes the time in which the replicas learn about it. After divan's table the benchmark prints the medians
 //! side by side, with their ratios.
 

@@ -1,17 +1,16 @@
 //! `berth bench`: scheduler_perf's workloads through the scheduling core, or through a whole scheduler and an API server.
 
 mod engine;
-mod processes;
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::Result;
 use berth_bench::command::{self, Measure};
+use berth_bench_processes::{BerthRun, Processes, Program, Server, Users, View};
 use berth_config::Usage;
 use berth_runtime::KEPT_DECISIONS_MIB;
 use clap::{Args, ValueEnum};
 
-use self::processes::{Processes, Program, Server, Users, View};
 use crate::options::{Execution, Scheduling};
 
 const AFTER_HELP: &str = "\
@@ -97,7 +96,7 @@ enum Through {
 }
 
 impl Bench {
-    /// These options in the form that a scheduler takes.
+    /// The options in the form that a scheduler takes.
     fn scheduling(&self) -> Scheduling {
         Scheduling {
             config: self.config.clone(),
@@ -108,6 +107,21 @@ impl Bench {
             kept_decisions_mib: self.kept_decisions_mib,
             ..Scheduling::default()
         }
+    }
+
+    /// The options in the form that a scheduler process takes.
+    fn berth_run(&self) -> BerthRun {
+        let mut arguments = vec![OsString::from("--execution"), self.execution_name().into()];
+        arguments.push(format!("--kept-decisions-mib={}", self.kept_decisions_mib).into());
+        let files = [
+            ("--plugins-dir", &self.plugins_dir),
+            ("--plugin-config", &self.plugin_config),
+            ("--artifact-cache", &self.artifact_cache),
+        ];
+        for (option, file) in files {
+            arguments.extend(file.iter().flat_map(|file| [OsString::from(option), file.into()]));
+        }
+        BerthRun { config: self.config.clone(), arguments }
     }
 
     fn execution_name(&self) -> &'static str {
@@ -139,7 +153,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     };
     let (program, name) = match &bench.kube_scheduler {
         Some(file) => (Program::KubeScheduler(file.clone()), "kube-scheduler"),
-        None => (Program::Berth(Box::new(bench.scheduling())), bench.execution_name()),
+        None => (Program::Berth(bench.berth_run()), bench.execution_name()),
     };
     let users = Users { browsers: bench.browsers, view: bench.view, explains: bench.explain };
     let mut processes = Processes::new(server, program, users, name)?;

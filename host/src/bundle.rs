@@ -133,7 +133,7 @@ async fn collect(client: &AdminClient, bundle: &Bundle, redactor: Option<&Redact
     contents.add("decisions.json", client.document("/debug/decisions").await, redactor);
     let redacted = |text: String| redactor.map_or_else(|| text.clone(), |redactor| redactor.metrics(&text));
     contents.add_text("metrics.txt", client.text("/metrics").await.map(redacted));
-    // The checks are the answer, even if the scheduler is not ready.
+    // The checks are the content of the file, even if the scheduler is not ready.
     let health = client.text("/readyz?verbose").await.unwrap_or_else(|error| format!("{error:#}\n"));
     contents.add_text("health.txt", Ok(if redactor.is_some() { Redactor::health(&health) } else { health }));
     for Pending { namespace, name } in pending.iter().take(bundle.pods) {

@@ -30,7 +30,7 @@ Examples:
   berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that stands in files
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
   berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
-  berth explain pod default/web            why is it pending, or why is it there?
+  berth explain pod default/web            why is it pending, or why is it on its node?
   berth top                                see the scheduler of this machine at work
   berth bench SchedulingBasic              measure what a pod costs";
 
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Serve a Kubernetes API in memory, with or without the scheduler
     Sandbox(Sandbox),
-    /// Schedule the pods of manifests in a sandbox and show where each one goes
+    /// Schedule the pods of manifests in a sandbox and show where each pod goes
     Demo(Demo),
     /// Say where the pods of manifests would go, without a cluster
     Simulate(Simulate),

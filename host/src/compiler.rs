@@ -1,4 +1,4 @@
-//! The process that compiles the files of a plugins directory: this program, started with a command of its own.
+//! The process that compiles the files of a plugins directory: this program, started with a hidden command.
 
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ use clap::Args;
 /// The command's name.
 const COMMAND: &str = "compile-component";
 
-/// How the scheduler starts this program to compile a file.
+/// The command by which the scheduler starts this program to compile a file.
 pub(crate) fn compiler_process() -> CompilerProcess {
     CompilerProcess {
         // The file may already hold another version after an upgrade, so its path is not used.

@@ -114,7 +114,7 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        // If this fails, a file of a few lines stays in the temporary directory.
+        // After a failure, a file of a few lines stays in the temporary directory.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! `berth doctor`: checks an operator's setup and says what to fix. The checks are those of `berth-doctor`.
+//! `berth doctor`: checks an operator's setup and says what to fix. `berth-doctor` has the checks.
 
 use std::{
     io::{self, Write as _},
@@ -19,9 +19,9 @@ use crate::{
 const EXAMPLES: &str = "\
 Give it the options that `berth run` gets. It looks at
 
-  configuration   do --config and --plugin-config parse, and is every plugin that a profile names there?
+  configuration   do --config and --plugin-config parse, and does every plugin that a profile names exist?
   plugins         is each file of --plugins-dir a plugin, does it get what it wants to see, and what may it do?
-  cache           is the directory for compiled plugins there, writable, and closed to others?
+  cache           does the directory for compiled plugins exist, is it writable, and is it closed to others?
   cluster         does the API server answer and how fast, is its release known, do the clocks agree, who holds the Leases, would
                   pods be scheduled twice, and may this user do all that the scheduler does?
   scheduler       with --metrics-address: is it well, has it all lists, and does every plugin serve?

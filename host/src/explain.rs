@@ -14,14 +14,14 @@ use serde_json::Value;
 
 const EXAMPLES: &str = "\
 Examples:
-  berth explain pod default/web                 why is it pending, or why is it there?
+  berth explain pod default/web                 why is it pending, or why is it on its node?
   berth explain pod default/web --node n17      and why not on n17?
   berth explain pod default/web -o json         for programs: `reason` is one word
   berth explain -f pod.yaml                     where would this pod go, and why?
 
-It asks the scheduler of this machine over its admin socket, or with --server one that serves HTTPS.";
+It asks the scheduler of this machine over its admin socket, or with --server a scheduler that serves HTTPS.";
 
-/// What to explain.
+/// The object to explain.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Explain {

@@ -1,5 +1,4 @@
-//! How a command fails: it prints one message. The exit code is 2 for a wrong command line, and 1 for every other
-//! failure.
+//! A command that fails prints one message. The exit code is 2 for a wrong command line, and 1 for every other failure.
 
 use std::{
     io::{self, Write as _},
@@ -12,7 +11,7 @@ use berth_plugin_host::PluginHostError;
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
-        // The reader of the output has closed it, so the rest is not needed.
+        // The reader of the output has closed it, so further output is not needed.
         return ExitCode::SUCCESS;
     }
     // The message is lost if standard error is closed.

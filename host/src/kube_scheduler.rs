@@ -54,7 +54,7 @@ pub(crate) fn arguments(mut called: impl Iterator<Item = OsString>) -> Option<Ve
 const VERSION: &str = concat!("v1.37.0+berth.", env!("CARGO_PKG_VERSION"));
 
 /// Schedules until a signal stops the process. Ends with code 1 after any mistake or failure, as kube-scheduler does,
-/// and not with a code of its own for mistakes as the other commands do.
+/// while the other commands have a separate code for mistakes.
 pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     let given = match Given::read(arguments) {
         Ok(given) => given,
@@ -62,12 +62,12 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     };
     match try_to_run(&given) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::BeforeLogging(error)) => {
+        Err(RunError::BeforeLogging(error)) => {
             // The message is lost if standard error is closed.
             let _ = writeln!(io::stderr(), "{error:#}");
             ExitCode::FAILURE
         }
-        Err(Failure::Logged(error)) => {
+        Err(RunError::Logged(error)) => {
             if error.is::<LeadershipLost>() {
                 error!("{}", lines::LEADERSHIP_LOST.message);
             }
@@ -78,12 +78,12 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
 }
 
 /// The reason why the scheduler ended, by the place where the reason is written.
-enum Failure {
+enum RunError {
     BeforeLogging(anyhow::Error),
     Logged(anyhow::Error),
 }
 
-/// Writes what is wrong with the flags, or the help that they ask for.
+/// Writes the mistakes in the flags, or the help that the flags ask for.
 fn refuse(error: &FlagError) -> ExitCode {
     // The message is lost if the stream is closed.
     let _ = match error {
@@ -99,19 +99,20 @@ fn refuse(error: &FlagError) -> ExitCode {
     }
 }
 
-fn try_to_run(given: &Given) -> Result<(), Failure> {
+fn try_to_run(given: &Given) -> Result<(), RunError> {
     if let Some(version) = version(given) {
         // The reader may have closed standard output.
         let _ = writeln!(io::stdout().lock(), "{version}");
         return Ok(());
     }
-    let (verbosity, streams) = start_log(given).map_err(Failure::BeforeLogging)?;
-    let ended = schedule(given, verbosity).map_err(Failure::Logged);
+    let (verbosity, streams) = start_log(given).map_err(RunError::BeforeLogging)?;
+    let ended = schedule(given, verbosity).map_err(RunError::Logged);
     streams.flush();
     ended
 }
 
-/// The answer to `--version` or `--version=raw`. `--version=v…` only changes the version that kube-scheduler reports.
+/// The answer to `--version` or `--version=raw`. The flag `--version=v…` only changes the version that kube-scheduler
+/// reports.
 fn version(given: &Given) -> Option<String> {
     let asked = given.text("version")?;
     if asked == "raw" {

@@ -1,4 +1,4 @@
-//! Log lines, on standard error: standard output belongs to results.
+//! Log lines go to standard error, because results go to standard output.
 
 use std::io::{self, IsTerminal as _};
 
@@ -20,7 +20,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Logs what `filter` lets through from this call on, without the lines of the target `left_out`.
+/// Logs the lines that `filter` lets through from this call on, without the lines of the target `left_out`.
 ///
 /// # Errors
 /// The filter is invalid.

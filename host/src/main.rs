@@ -67,7 +67,7 @@ fn start(cli: Cli) -> Result<ExitCode> {
             | Command::Top(_)
     );
     let default = if is_quiet { "warn" } else { "info" };
-    // The commands for authors report such reads themselves, each once.
+    // The commands for authors report undeclared reads themselves, each once.
     let left_out = matches!(cli.command, Command::Plugin(_)).then_some(berth_wasm_host::UNDECLARED_READS_TARGET);
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format, left_out)?;
     let done = match cli.command {

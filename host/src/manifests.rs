@@ -41,7 +41,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Value>> {
 /// The file itself, or the manifest files of a folder in the order of their names.
 ///
 /// # Errors
-/// The folder cannot be read, or has no such files.
+/// The folder cannot be read, or has no manifest files.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);

@@ -152,7 +152,7 @@ impl From<Execution> for berth_config::Execution {
 
 #[derive(Args, Debug)]
 pub(crate) struct Run {
-    // This field comes first, because each later field takes its own options out.
+    // The field comes first, because each later field takes its own options out.
     #[command(flatten)]
     pub all: AllOptions,
     /// kubeconfig file [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
@@ -183,8 +183,8 @@ pub(crate) struct Run {
 pub(crate) struct AllOptions(ArgMatches);
 
 impl AllOptions {
-    /// The values of an option, or its default, as one text. It is empty if the option has neither. `id` is the name of
-    /// the option in the command's definition.
+    /// The values of an option, or its default, as one text. The text is empty without a value and a default. `id` is
+    /// the name of the option in the command's definition.
     pub(crate) fn shown(&self, id: &str) -> String {
         let values = self.0.try_get_raw(id).ok().flatten().into_iter().flatten();
         values.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(",")

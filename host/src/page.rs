@@ -43,14 +43,14 @@ Examples:
 /// The cookie's name. Cookies do not tell ports apart, so the port is part of the name.
 const COOKIE: &str = "berth-page";
 
-/// The forms of the page that change something or ask something, and the maximum size of such a form in bytes.
+/// The forms of the page that change something or ask a question, and the maximum size of a form in bytes.
 const FORMS: [&str; 2] = ["/page/order", "/page/what-if"];
 const MAX_FORM: usize = 3 << 20;
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Page {
-    /// The scheduler's --admin-socket [default: that of this user's scheduler]
+    /// The scheduler's --admin-socket [default: the socket of this user's scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Loopback port to listen on; 0 picks a free port
@@ -132,7 +132,7 @@ impl Gateway {
         is_own && text("host").is_some_and(|host| host == own || host == local)
     }
 
-    /// Exchanges the secret in the address for a cookie, so that it does not stay in the address.
+    /// Exchanges the secret in the address for a cookie, so that the secret does not stay in the address.
     fn sign_in(&self, query: &str) -> Response {
         let given = query.split('&').find_map(|parameter| parameter.strip_prefix("secret=")).unwrap_or_default();
         if !self.is_secret(given) {
@@ -167,13 +167,13 @@ impl Gateway {
     }
 }
 
-/// The request without the cookie and everything else that the scheduler does not need.
+/// The request with only the parts that the scheduler needs, without the cookie.
 fn to_scheduler(parts: &Parts, body: Bytes) -> Request {
     let mut passed = Request::new(Body::from(body));
     *passed.method_mut() = parts.method.clone();
     *passed.uri_mut() = parts.uri.path_and_query().cloned().map_or_else(|| Uri::from_static(PAGE), Uri::from);
     passed.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
-    // The scheduler takes a form only from the page itself, which the browser says in the last of these.
+    // The scheduler takes a form only from the page itself, which the browser confirms in the last of these headers.
     for name in [header::ACCEPT, header::CONTENT_TYPE, HeaderName::from_static("sec-fetch-site")] {
         if let Some(value) = parts.headers.get(&name) {
             passed.headers_mut().insert(name, value.clone());

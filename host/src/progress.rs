@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, and a few log lines elsewhere.
+//! Progress of long work: a bar on a terminal, and otherwise a few log lines.
 
 use std::{
     io::{self, IsTerminal as _},

@@ -142,7 +142,8 @@ pub(crate) fn manifests(rights: &Rights, account: Account<'_>) -> Vec<Value> {
     manifests
 }
 
-/// The fewest rules that grant exactly these accesses: resources of one group that need the same verbs share a rule.
+/// The smallest set of rules that grants exactly these accesses: resources of one group that need the same verbs share
+/// a rule.
 fn policy_rules(accesses: &[&ResourceAccess]) -> Vec<Value> {
     let mut verbs: BTreeMap<(&str, String, &str), BTreeSet<&str>> = BTreeMap::new();
     for access in accesses {

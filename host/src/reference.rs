@@ -39,7 +39,7 @@ fn page() -> Result<String, fmt::Error> {
     Ok(page)
 }
 
-/// Writes a section for a command, and then one for each of its subcommands.
+/// Writes a section for a command, and then a section for each of its subcommands.
 fn describe(page: &mut String, command: &mut clap::Command, path: &str) -> fmt::Result {
     writeln!(page, "\n## {path}\n")?;
     if let Some(about) = command.get_long_about().or_else(|| command.get_about()) {

@@ -56,8 +56,8 @@ pub(crate) fn run(arguments: Run) -> Result<()> {
     schedule_blocking(Invocation { kubeconfig, context, server: None, options, emulation, overrides, output })
 }
 
-/// The settings of HTTPS, if it is served. Reviews of callers go to the cluster that is scheduled, unless a flag names
-/// another.
+/// The settings of HTTPS; `None` if HTTPS is not served. Reviews of callers go to the cluster that is scheduled, unless
+/// a flag names another.
 fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
     let ServingFlags(given) = &arguments.serving;
     let kubeconfig = arguments.kubeconfig.clone().or_else(|| kubeconfig_in(arguments.scheduling.config.as_deref()?));
@@ -87,7 +87,7 @@ pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
 fn options_with_values(all: &AllOptions) -> Vec<(String, String)> {
     let run = Run::augment_args(clap::Command::new("run"));
     let own = run.get_arguments().filter_map(|option| Some((option.get_long()?, option.get_id().as_str())));
-    // These options are those of all commands.
+    // The other options are those of all commands.
     let of_all = [("log", "log"), ("log-format", "log_format")];
     let mut options: Vec<(String, String)> =
         own.chain(of_all).map(|(name, id)| (name.to_owned(), all.shown(id))).collect();

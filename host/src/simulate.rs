@@ -27,7 +27,7 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-The cluster comes from manifests: nodes, pods and whatever plugins read, as `kubectl get nodes,pods,... -A -o yaml` prints them
+The cluster comes from manifests: nodes, pods and the objects that plugins read, as `kubectl get nodes,pods,... -A -o yaml` prints them
 or as a repository has them. Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets become pods, unless the manifests
 already contain their pods. The scheduler's own code places the pods without a node, with the configuration and the plugins that
 are given; nothing is created anywhere.
@@ -69,8 +69,8 @@ pub(crate) struct Simulate {
     /// Maximum number of pods that --how-many tries
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     at_most: usize,
-    /// Place the waiting pods one after the other, as if each came after the previous pod was placed [default: all wait
-    /// together, as when the scheduler starts, and the QueueSort plugin decides the order]
+    /// Place the waiting pods one after the other, as if each pod came after the previous pod was placed [default: all
+    /// wait together, as when the scheduler starts, and the QueueSort plugin decides the order]
     #[arg(long)]
     one_by_one: bool,
     /// Exit code 1 if a pod stays pending

@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Snapshot) -> Result<()> {
     for warning in warnings {
         writeln!(io::stderr(), "warning: {warning}")?;
     }
-    // Each snapshot has its own salt, so names cannot be compared with those of another snapshot.
+    // Each snapshot has its own salt, so names cannot be compared with names of another snapshot.
     let mut salt = [0; 32];
     getrandom::fill(&mut salt).context("cannot generate the salt of the digests")?;
     let redaction = arguments.redact.then(|| Redaction::new(&salt));

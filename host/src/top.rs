@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Keys:
   Up, Down, PageUp, PageDown   choose a pod, or move through its explanation
   Enter                        explain the pod
-  Tab                          all pods, or those of one reason after the other
+  Tab                          all pods, or the pods of one reason after the other
   Esc                          back
   q                            quit
 
@@ -38,7 +38,7 @@ Examples:
   berth top --server 10.0.0.5:10259 --certificate-authority ca.crt
   berth top -o json                             once, for programs";
 
-/// What to look at, and how.
+/// The scheduler to show, and the form of the output.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Top {
@@ -103,7 +103,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
     }
 }
 
-/// Does what a key asks for. Returns whether to go on.
+/// Carries out the command of a key. Returns whether to go on.
 async fn press(screen: &mut Screen, key: KeyEvent, client: &AdminClient) -> bool {
     match key.code {
         KeyCode::Char('q') => return false,

@@ -1,4 +1,4 @@
-//! Builds every plugin crate beside this one for wasm and embeds the components.
+//! Builds every plugin crate beside this crate for wasm, and embeds the components.
 
 use std::{
     env, fs,

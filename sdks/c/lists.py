@@ -30,14 +30,14 @@ TEXT_OR_NAME = re.compile(r'"(?:\\.|[^"\\\n])*"|\b[A-Za-z_]\w*')
 
 
 def constants(text):
-    """The names of the source that stand for something else, each with what it stands for: macros without parameters, and
-    arrays with a text."""
+    """The names of the source that stand for other text, each with this text: macros without parameters, and arrays with a
+    text."""
     macros = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.*?)[ \t]*$", text, re.MULTILINE)
     return dict(macros + re.findall(r'\bchar\s+(\w+)\s*\[\w*\]\s*=\s*("(?:\\.|[^"\\\n])*")', text))
 
 
 def written_out(entries, known):
-    """The entries with what their names stand for. A name that the source does not define stays."""
+    """The entries with the text that their names stand for. A name that the source does not define stays."""
     # A macro may name others, and one that names itself must not go on for ever.
     for _ in range(9):
         entries = TEXT_OR_NAME.sub(lambda found: known.get(found[0], found[0]), entries)

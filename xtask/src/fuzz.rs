@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, cargo_with, run_with, setup};
 
-/// The release of cargo-fuzz that is installed if it is missing.
+/// The release of cargo-fuzz that is installed if cargo-fuzz is missing.
 const CARGO_FUZZ: &str = "0.13.2";
 const DEFAULT_SECONDS: u32 = 30;
 /// The maximum time for one input. An input that takes longer is a finding.

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo_with, setup};
 
-/// The languages, by their folders in `sdks/`. Those with a `toolchain.sh` need tools.
+/// The languages, by their folders in `sdks/`. Languages with a `toolchain.sh` need tools.
 const LANGUAGES: [&str; 5] = ["rust", "c", "python", "js", "go"];
 
-/// Installs what is missing for the languages named, or for all, and runs their tests.
+/// Installs the missing tools for the named languages, or for all languages, and runs their tests.
 pub(crate) fn languages(named: &[String]) -> Result<()> {
     setup()?;
     let chosen: Vec<&str> = LANGUAGES
@@ -44,7 +44,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
             ensure!(status.success(), "{} failed", script.display());
         }
     }
-    // The selection of packages is the usual one, since another would compile wasmtime again.
+    // The selection of packages is the usual selection, since another selection would compile wasmtime again.
     let mut arguments = vec!["test", "--locked", "--test", "languages", "--test", "it", "--", "--exact"];
     arguments.extend(tests.iter().map(String::as_str));
     cargo_with(&arguments, &[("BERTH_LANGUAGES", &chosen.join(","))])

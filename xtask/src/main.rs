@@ -130,7 +130,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Installs the wasm target if it is missing.
+/// Installs a missing wasm target.
 fn setup() -> Result<()> {
     const TARGET: &str = "wasm32-unknown-unknown";
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
@@ -154,7 +154,7 @@ fn demo(arguments: &[String]) -> Result<()> {
     cargo(&command)
 }
 
-/// Whether `berth` was never built here, so that everything must be compiled.
+/// Whether `berth` was never built in this folder, so that everything must be compiled.
 fn is_first_build() -> bool {
     !target_dir().join("debug/berth").exists()
 }

@@ -65,7 +65,7 @@ fn document(root: &Path, targets: &[String]) -> Result<Value> {
     Ok(bill.document(&host, &checksums))
 }
 
-/// Whether the crate is a built-in plugin: a folder of `plugins`, except the one that embeds the plugins.
+/// Whether the crate is a built-in plugin: a folder of `plugins`, except the folder that embeds the plugins.
 fn is_embedded(package: &Value) -> bool {
     let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
     let folders: Vec<_> = manifest.components().rev().skip(1).take(2).map(|part| part.as_os_str()).collect();
@@ -89,7 +89,7 @@ fn host_triple() -> Result<String> {
     Ok(triple.context("rustc -vV names no host")?.to_owned())
 }
 
-/// The checksums by name and version. Crates of the workspace have none.
+/// The checksums by name and version. Crates of the workspace have no checksums.
 fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
     let field = |package: &str, name: &str| {
         let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \""));

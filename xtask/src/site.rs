@@ -82,7 +82,8 @@ fn options(arguments: &[String]) -> Result<Options> {
     Ok(Options { out: out.context(USAGE)?, version })
 }
 
-/// The path of mdBook: an installed one of this version, or the one of an earlier run, or one that is installed now.
+/// The path of mdBook: an installed program of this version, or the program of an earlier run, or a program that is
+/// installed now.
 fn mdbook() -> Result<PathBuf> {
     let folder = target_dir().join("tools").join(format!("mdbook-{MDBOOK}"));
     let own = folder.join("bin/mdbook");

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: all tests. A test program that fails does not keep the next ones from running, and all failures are
-//! listed at the end.
+//! `cargo xtask test`: all tests. A test program that fails does not keep the next programs from running, and all
+//! failures are listed at the end.
 
 use std::{
     env,

@@ -21,7 +21,8 @@ pub struct PluginAnswers {
     /// Why PreEnqueue keeps the pod out of the active queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_enqueue: Option<Rejection>,
-    /// Why PreFilter rejects the pod, before any node is looked at, or the only nodes that it lets through.
+    /// The reason why PreFilter rejects the pod before any node is examined, or the only nodes that PreFilter lets
+    /// through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_filter: Option<PreFilterAnswer>,
     /// The nodes that do not pass Filter.
@@ -56,31 +57,32 @@ pub struct PluginAnswers {
     /// The answer of the queueing hint about the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
-    /// What the plugin says to people about the pod, before the step sends it anywhere. It is asked only if this is given.
+    /// The plugin's words for people about the pod, before the step sends the pod anywhere. The plugin is asked only if
+    /// this field is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explain: Option<CaseWords>,
-    /// What the plugin says to people about the pod on nodes, by the names of the nodes.
+    /// The plugin's words for people about the pod on nodes, by the names of the nodes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub explain_nodes: BTreeMap<String, CaseWords>,
     /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.
     #[serde(skip)]
     pub(crate) gone_on: BTreeSet<String>,
-    /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect this.
+    /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect these names.
     #[serde(skip)]
     pub(crate) unknown_nodes: Vec<String>,
     /// Effects that the plugin was not granted. A file of cases cannot expect them.
     #[serde(skip)]
-    pub refused: Vec<NotGranted>,
-    /// The parts of the answers that the scheduler refuses or ignores whatever is granted, a line each. A file of cases
-    /// cannot expect them.
+    pub refused: Vec<RefusedAtPoint>,
+    /// The parts of the answers that the scheduler refuses or ignores with any grants, one line for each. A file of
+    /// cases cannot expect them.
     #[serde(skip)]
     pub(crate) ignored: Vec<String>,
-    /// Why a point has no answer. A file of cases cannot expect this.
+    /// The reason why a point has no answer. A file of cases cannot expect a missing answer.
     #[serde(skip)]
     pub(crate) unanswered: BTreeMap<Point, Unanswered>,
 }
 
-/// Why there is no answer of a point, or none that a case writes down.
+/// The reason why a point has no answer, or no answer that a case writes down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     /// The plugin does not implement the point.
@@ -93,7 +95,8 @@ pub(crate) enum Unanswered {
 }
 
 impl Unanswered {
-    /// Why the point has no answer. Messages show this text after the point's name: `Permit: not asked, because …`.
+    /// The reason why the point has no answer. Messages show this text after the point's name: `Permit: not asked,
+    /// because …`.
     fn text(self) -> String {
         match self {
             Self::NotImplemented => "the plugin does not implement this point".to_owned(),
@@ -105,7 +108,7 @@ impl Unanswered {
 
 /// An effect that the plugin asked for and that is not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotGranted {
+pub struct RefusedAtPoint {
     /// The extension point.
     pub(crate) point: &'static str,
     /// The refused effect, and the grant that would allow it.
@@ -296,7 +299,7 @@ impl PluginAnswers {
         answers.into_iter().flatten().flat_map(|answer| answer.effects.iter().cloned()).collect()
     }
 
-    /// Adds what PreBind and Bind answer about a pod that waited.
+    /// Adds the answers of PreBind and Bind about a pod that waited.
     pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
         let Self { pre_bind, bind, refused, ignored, .. } = answers;
         self.refused.extend(refused);
@@ -335,7 +338,7 @@ impl PluginAnswers {
         }
     }
 
-    /// Notes why points have no answers. `in_step` says it if the step or the plugin is the cause.
+    /// Notes why points have no answers. `in_step` has the reason if the step or the plugin is the cause.
     pub(crate) fn note_unanswered(&mut self, mut in_step: impl FnMut(Point) -> Option<Unanswered>) {
         let rejects = |answer: &Option<PodAnswer>| {
             answer.as_ref().and_then(|answer| answer.code).is_some_and(|code| code != Code::Skip)
@@ -359,8 +362,8 @@ impl PluginAnswers {
         }
     }
 
-    /// The differences, a line each: `b: scores 40, expected 50`. They always include answers that the scheduler treats
-    /// as faults or does not carry out, even if the case expects them.
+    /// The differences, one line for each: `b: scores 40, expected 50`. Answers that the scheduler treats as faults or
+    /// does not carry out are always included, even if the case expects them.
     #[must_use]
     pub fn differences(&self, expected: &Self) -> Vec<String> {
         let mut lines = self.changes(expected);
@@ -368,7 +371,7 @@ impl PluginAnswers {
         lines.extend(out_of_range.map(|(node, score)| {
             format!("{node}: invalid score {score}: must be from 0 to {MAX_SCORE}; the scheduler treats it as a fault")
         }));
-        lines.extend(self.refused.iter().map(|NotGranted { point, effect }| {
+        lines.extend(self.refused.iter().map(|RefusedAtPoint { point, effect }| {
             let (what, field) = (effect.what(), effect.enough().field());
             format!(
                 "{point}: the plugin asks for {what}, which `grants` in this file does not have: write `{field}` there, \
@@ -379,7 +382,7 @@ impl PluginAnswers {
         lines
     }
 
-    /// The differences between the two answers, a line each.
+    /// The differences between the two answers, one line for each.
     pub(crate) fn changes(&self, expected: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         compare(&mut lines, "PreEnqueue", self.pre_enqueue.as_ref(), expected.pre_enqueue.as_ref());

@@ -1,6 +1,6 @@
 //! Effects as files of cases write them: the effect's name, with its fields.
 //!
-//! This is a type of its own, not [`Effect`]: patches and bodies are YAML here, names are Kubernetes' names, and an
+//! The type is not [`Effect`]: patches and bodies are YAML in files of cases, names are Kubernetes' names, and an
 //! unknown key is refused with a list of the known keys.
 
 use berth_framework::Effect;
@@ -80,7 +80,7 @@ pub enum CaseEffect {
     },
     /// Write an event about the pod of this cycle.
     Event {
-        /// Whether its type is `Warning`, not `Normal`.
+        /// Whether the event's type is `Warning`, not `Normal`.
         #[serde(default)]
         warning: bool,
         /// Why, as one word.

@@ -54,7 +54,7 @@ pub struct PluginCase {
 pub struct CaseResult {
     /// The name of the case.
     pub name: String,
-    /// The differences, a line each. The case passes if there are none.
+    /// The differences, one line for each. A case without differences passes.
     pub differences: Vec<String>,
 }
 

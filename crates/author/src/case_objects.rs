@@ -1,7 +1,7 @@
 //! Kubernetes objects in files of cases: the keys of `metadata`, the top-level keys and the form of pods and nodes, and
-//! the node of a pod that is on one.
+//! the node of a pod that is on a node.
 //!
-//! A misspelt key would otherwise be ignored without a message. Deeper keys are not checked: `spec` and `status` hold
+//! Decoding alone would ignore a misspelt key without a message. Deeper keys are not checked: `spec` and `status` hold
 //! much that no plugin sees, and more with each release of Kubernetes.
 
 use berth_model::api;
@@ -36,10 +36,10 @@ const METADATA: [&str; 15] = [
     "managedFields",
 ];
 
-/// What is wrong with an object in a file of cases.
+/// The mistake in an object of a file of cases.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseObjectError {
-    /// An object has a key that no object of its kind has. `place` is the place of the key, such as
+    /// An object has a key that is unknown for its kind. `place` is the place of the key, such as
     /// `cases[0].steps[1].nodes[0].metadata`.
     #[error("{place}: unknown field `{key}`{}, expected one of {}", meant(.key, .known), .known.join(", "))]
     UnknownKey { place: String, key: String, known: &'static [&'static str] },

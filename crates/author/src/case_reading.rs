@@ -19,7 +19,7 @@ pub enum CaseFileError {
     /// The text is not YAML or JSON, or has another form. `field` is empty, or names the place: `cases[0].name: `.
     #[error("{path}: {field}{reason}", path = .path.display())]
     Parse { path: PathBuf, field: String, reason: Box<serde_saphyr::Error> },
-    /// An object in the file has a mistake. `line` is its number, if it is certain.
+    /// An object in the file has a mistake. `line` is the number of its line, if the line is certain.
     #[error("{path}{line}: {reason}", path = .path.display(), line = .line.map(|it| format!(":{it}")).unwrap_or_default())]
     Object { path: PathBuf, line: Option<usize>, reason: CaseObjectError },
 }

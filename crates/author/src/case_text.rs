@@ -1,4 +1,4 @@
-//! Puts new answers into the text of a file of cases, and leaves the rest as its author wrote it.
+//! Puts new answers into the text of a file of cases, and leaves all other text as its author wrote it.
 //!
 //! Answers are in blocks: a line that begins with `expect:` or `refused:`, and the lines below it that are indented
 //! further. Reading the new text again detects any other layout.
@@ -22,9 +22,8 @@ struct Block {
 }
 
 impl CaseFile {
-    /// The file's text with the answers of `updated`. All other text stays the same, comments too. Returns `None` if
-    /// that is impossible: there are answers where the text has no key for them, or keys are not in blocks of their
-    /// own.
+    /// The file's text with the answers of `updated`. All other text does not change, comments included. Returns `None`
+    /// if the answers cannot be written: the text lacks a key for an answer, or a key is not in a separate block.
     #[must_use]
     pub fn text_with(&self, updated: &Self, text: &str) -> Option<String> {
         with_answers(text, self, updated)
@@ -63,7 +62,7 @@ fn with_answers(text: &str, old: &CaseFile, new: &CaseFile) -> Option<String> {
 }
 
 /// The expectations of the file, in order. A step without `expect` in `written` has an entry only if there is an
-/// answer, since `expect: {}` and no `expect` mean the same.
+/// answer, since `expect: {}` means the same as no `expect`.
 fn entries(file: &CaseFile, written: &Value) -> Option<Vec<Entry>> {
     let nothing = PluginAnswers::default();
     let mut entries = Vec::new();
@@ -157,7 +156,7 @@ cases:
         assert_eq!(with_answers(TEXT, &old, &new), Some(expected));
     }
 
-    /// `{}` means the same as no answer, so the layout of the file stays beside it.
+    /// `{}` means no answer, so the layout of the file stays as it is.
     #[test]
     fn an_empty_answer_of_another_step_keeps_the_layout() {
         let text = "# Top.

@@ -15,7 +15,7 @@ pub(crate) fn with_uid(pod: &Value) -> Value {
     pod
 }
 
-/// The object, with its uid if it is a pod. Plugins whose manifest names `v1/Pod` see such pods as objects, too.
+/// The object. A pod gets its uid, because plugins whose manifest names `v1/Pod` also see pods as objects.
 pub(crate) fn with_uid_of_pod(object: &Value) -> Value {
     let is_pod = object["apiVersion"] == "v1" && object["kind"] == "Pod";
     if is_pod { with_uid(object) } else { object.clone() }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a plugin says to people: the whole text, or `contains` with a part of it.
+/// A plugin's words for people: the whole text, or `contains` with a part of the text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a text, or `contains` with a part of the text")]
 pub enum CaseWords {
@@ -13,7 +13,7 @@ pub enum CaseWords {
     Part(PartOfWords),
 }
 
-/// A part of what a plugin says.
+/// A part of a plugin's words.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartOfWords {
@@ -22,7 +22,7 @@ pub struct PartOfWords {
 }
 
 impl CaseWords {
-    /// These words if the text is as expected, otherwise the text. An answer that is as expected thus equals the
+    /// The expected words if the text is as expected, otherwise the text. An answer that is as expected thus equals the
     /// expectation, and `--update` leaves it as the author wrote it.
     pub(crate) fn or_said(&self, text: String) -> Self {
         let is_expected = match self {
@@ -42,7 +42,7 @@ impl CaseWords {
     }
 }
 
-/// The difference between what the plugin says and the expected words. `what` says what the words are about. A plugin
+/// The difference between the plugin's words and the expected words. `what` names the subject of the words. A plugin
 /// without words does not implement the point.
 pub(crate) fn difference(what: &str, said: Option<&CaseWords>, expected: Option<&CaseWords>) -> Option<String> {
     if said == expected {
@@ -70,7 +70,7 @@ impl schemars::JsonSchema for CaseWords {
                     "type": "object",
                 },
             ],
-            "description": "What a plugin says to people: the whole text, or `contains` with a part of it.",
+            "description": "A plugin's words for people: the whole text, or `contains` with a part of the text.",
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Checks whether a plugin fulfils the contract of every plugin: `berth plugin verify`.
 //!
-//! The caller of a component checks the length, range and subset of each answer, so such mistakes appear here as failed
-//! calls. The properties here concern several calls.
+//! The caller of a component checks the length, range and subset of each answer, so mistakes in one answer appear as
+//! failed calls. The properties of this module concern several calls.
 
 use berth_framework::{PluginFactory, Point, Status, run::MAX_SCORE};
 use berth_model::{NodeSet, Pod, api};
@@ -33,7 +33,7 @@ pub struct ConformanceCheck {
 pub enum CheckOutcome {
     /// The plugin has the property.
     Passed,
-    /// The plugin does not implement what the property is about.
+    /// The plugin does not implement the points that the property is about.
     NotApplicable,
     /// A call failed during the check. The failure is reported once, under another property.
     Unchecked,
@@ -107,8 +107,8 @@ const PROPERTIES: [Property; 8] = [
     Property::of_size("answers about an empty cluster", empty_cluster),
     Property::of_size("answers about 5,000 nodes with 50,000 pods within the limits", huge_cluster),
     Property::new("the same question gets the same answer", repeats_itself),
-    Property::new("a replica updated by deltas answers like a fresh one", follows_deltas),
-    Property::new("the verdict on a node does not depend on the rest of the batch", batches_agree),
+    Property::new("a replica updated by deltas answers like a new replica", follows_deltas),
+    Property::new("the verdict on a node does not depend on the other nodes of the batch", batches_agree),
     Property::new("normalised scores lie between 0 and 100", scores_in_range),
     Property::new("many cycles may be open at a time", interleaved_cycles),
 ];
@@ -127,8 +127,7 @@ impl Property {
 /// the first property, or under the property of an empty or a huge cluster if only that cluster causes it.
 ///
 /// # Errors
-/// There is nothing to check: the plugin refuses its arguments or cannot be started, or an object of the situation does
-/// not have the form of its kind.
+/// The plugin refuses its arguments or cannot be started, or an object of the situation is invalid.
 pub fn conformance(
     factory: &dyn PluginFactory,
     situation: &Situation,
@@ -349,7 +348,7 @@ impl<'s> RandomCluster<'s> {
         let pod = pod(&mut self.random, self.n_pods, Some(&node));
         let told = format!("{} added to {node}", title(&pod));
         self.harness.set_pod(&api::Pod::deserialize(&pod)?)?;
-        // A plugin may also see pods as objects, whatever their state.
+        // A plugin may also see pods as objects, in any state.
         self.harness.set_object(&pod);
         self.placed.push(pod);
         Ok(told)
@@ -364,7 +363,7 @@ impl<'s> RandomCluster<'s> {
         Ok(changes)
     }
 
-    /// Makes one random change. `None` means that it would change nothing.
+    /// Makes one random change. `None` means that the chosen change has no effect.
     fn change_one(&mut self) -> Result<Option<String>, HarnessError> {
         let objects = self.situation.objects();
         let number = self.random.below(self.n_nodes);
@@ -398,7 +397,7 @@ impl<'s> RandomCluster<'s> {
         })
     }
 
-    /// A new pod to place. Every second pod is one of the situation, if it has any.
+    /// A new pod to place. Every second pod comes from the situation, if the situation has pods.
     fn new_pod(&mut self) -> Result<Pod, HarnessError> {
         self.n_pods += 1;
         let own = self.situation.pending(self.n_pods / 2).filter(|_| self.n_pods.is_multiple_of(2));
@@ -440,7 +439,7 @@ fn parts(all: &NodeSet) -> Vec<NodeSet> {
     [every(2), every(3)].into_iter().chain(single).collect()
 }
 
-/// A node that is in only one of the sets, and whether that set is `given`.
+/// A node that is in only one of the sets, and whether the set is `given`.
 fn first_difference(cluster: &TestCluster, given: &NodeSet, expected: &NodeSet) -> Option<(String, bool)> {
     let mut either = given.clone();
     either.union(expected);

@@ -8,7 +8,7 @@ use crate::{harness::PluginHarness, placing::Fits};
 /// Takes a pod through all points as far as the plugin lets it pass. Reserve is also undone, as when a binding fails.
 ///
 /// # Errors
-/// The plugin lost its instance. The error is the status of the first such call. Answers are not checked.
+/// The plugin lost its instance. The error is the status of the first call that failed. Answers are not checked.
 pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result<(), Status> {
     harness.sync()?;
     let (plugin, cluster) = harness.parts();
@@ -38,7 +38,7 @@ pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result
     harness.in_cycle(pod, cycle)
 }
 
-/// Calls the points of a cycle. PostFilter is called in any case, since other plugins may reject the pods that this one
+/// Calls the points of a cycle. PostFilter is called in any case, since other plugins may reject pods that the plugin
 /// accepts.
 fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
     let about_nodes = berth_testing::ask(plugin, call);
@@ -106,7 +106,7 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
 }
 
 /// # Errors
-/// The plugin no longer has an instance. `answer` is the status of the last call, if it has one.
+/// The plugin no longer has an instance. `answer` is the status of the last call; `None` if the call has no status.
 fn lives(plugin: &mut dyn Plugin, answer: Option<Status>) -> Result<(), Status> {
     plugin.out_of_service().map_or(Ok(()), |status| Err(answer.unwrap_or(status)))
 }

@@ -1,5 +1,5 @@
-//! The cluster that `berth plugin bench` times a plugin on, and the questions about it. `verify` asks the same ones, so a
-//! plugin that it accepts does not fault in `bench`.
+//! The cluster that `berth plugin bench` times a plugin on, and the questions about it. `verify` asks the same
+//! questions, so a plugin that `verify` accepts does not fault in `bench`.
 
 use berth_framework::{Call, ObjectKind, Plugin, PluginFactory, Status};
 use berth_model::{NodeSet, Pod, api};
@@ -16,16 +16,16 @@ use crate::{
 pub(crate) const N_QUESTIONS: u64 = 50;
 /// Pods on each node.
 pub(crate) const PODS_PER_NODE: u64 = 10;
-/// The number of different pods on nodes. Further pods are copies of these with other names, because a new pod takes
-/// much longer to make than to place.
+/// The number of different pods on nodes. Further pods are copies of these pods with other names, because a new pod
+/// takes much longer to make than to place.
 const N_DIFFERENT: u64 = 1000;
 
-/// A situation with further nodes, ten pods on each. The plugin has not seen it yet.
+/// A situation with further nodes, and ten pods on each node. The plugin has not seen it yet.
 pub(crate) struct FullCluster<'s> {
     pub(crate) harness: PluginHarness,
     situation: &'s Situation,
     random: Random,
-    /// Pods on nodes, of which the others are copies. Each has the names of its last copy.
+    /// Pods on nodes that serve as templates for all other pods. Each has the names of its last copy.
     different: Vec<Placed>,
     /// Whether the plugin sees pods as objects, too.
     sees_pod_objects: bool,
@@ -44,7 +44,7 @@ pub(crate) type CallName = &'static str;
 pub(crate) trait Observer {
     fn call<R>(&mut self, name: CallName, work: impl FnOnce() -> R) -> R;
 
-    /// These points are not called about a pod. `why` continues a sentence after "because".
+    /// The points of `names` are not called about a pod. `why` continues a sentence after "because".
     fn left_out(&mut self, names: &[CallName], why: &str);
 }
 
@@ -120,7 +120,7 @@ impl<'s> FullCluster<'s> {
         }
     }
 
-    /// The next pod to ask about: one of the situation, or a random one if it has none.
+    /// The next pod to ask about: a pod of the situation, or a random pod if the situation has no pods.
     pub(crate) fn next_pod(&mut self) -> Result<Pod, HarnessError> {
         let number = self.n_asked;
         self.n_asked += 1;
@@ -161,7 +161,7 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, observer: &mut impl Observer)
     if let Some(point) = plugin.pre_filter() {
         match observer.call("PreFilter", || point.pre_filter(call)) {
             Ok(_) => {}
-            // Filter has nothing to do for this pod, but Score may have.
+            // Filter has nothing to do for this pod, but Score may have something to do.
             Err(status) if status == Status::skip() => {
                 filters = false;
                 observer.left_out(&AFTER_PRE_FILTER[..1], "PreFilter has nothing to do for the pod (Skip)");

@@ -12,7 +12,7 @@ use crate::{
     waiting_pods::{HeldAt, WaitingPod, WaitingPods},
 };
 
-/// One instance of a plugin, with a cluster of its own.
+/// One instance of a plugin, with a separate cluster.
 #[derive(Debug)]
 pub struct PluginHarness {
     plugin: Box<dyn Plugin>,
@@ -125,7 +125,7 @@ impl PluginHarness {
         &self.cluster
     }
 
-    /// The cluster, for changes that the methods here do not make.
+    /// The cluster, for changes for which this type has no methods.
     pub fn cluster_mut(&mut self) -> &mut TestCluster {
         &mut self.cluster
     }
@@ -138,7 +138,7 @@ impl PluginHarness {
     /// The answer of Filter about one node without some of its pods and with others.
     ///
     /// # Errors
-    /// The node does not exist, the plugin fails, or it does not filter.
+    /// The node does not exist, the plugin fails, or the plugin has no Filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
         let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("unknown node {node}")))?;
@@ -241,7 +241,7 @@ impl PluginHarness {
         self.cluster.sync(&mut *self.plugin)
     }
 
-    /// Runs `work` with the plugin in a scheduling cycle of its own. The replica is not updated: call [`Self::sync`]
+    /// Runs `work` with the plugin in a separate scheduling cycle. The replica is not updated: call [`Self::sync`]
     /// before.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.cluster.in_cycle(&mut *self.plugin, pod, work)
@@ -300,8 +300,8 @@ impl PluginHarness {
         decided.map(|(answers, _)| answers)
     }
 
-    /// What the plugin says in its own words about the pod on each node, or about the pod as a whole for `None`, after the
-    /// points that choose a node. Empty if the plugin does not explain its answers.
+    /// The plugin's own words about the pod on each node, or about the pod as a whole for `None`, after the points that
+    /// choose a node. Empty if the plugin does not explain its answers.
     ///
     /// # Errors
     /// The plugin fails.

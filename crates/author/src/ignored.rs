@@ -1,11 +1,12 @@
-//! The parts of an answer that the scheduler refuses or ignores whatever is granted, and waits that nothing would end.
+//! The parts of an answer that the scheduler refuses or ignores regardless of grants, and waits that nothing would end.
 
 use berth_framework::{Call, Effect, Needs, Point};
 use berth_model::ObjectKey;
 
 use crate::nearest::nearest;
 
-/// What is wrong with the effects of an answer at this point, a line each. `holds` says whether Permit holds the pod.
+/// The mistakes in the effects of an answer at this point, a line for each mistake. `holds` says whether Permit holds
+/// the pod.
 pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[Effect], holds: bool) -> Vec<String> {
     let at = point.shown();
     let mut lines = Vec::new();

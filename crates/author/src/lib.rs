@@ -2,7 +2,7 @@
 //!
 //! A plugin comes as a `PluginFactory`, so components and native plugins are treated alike, and this crate does not
 //! depend on wasm. [`PluginHarness`] holds one instance and a cluster in memory. [`CaseFile`] compares answers with
-//! those that an author wrote down, [`conformance`] checks the contract of every plugin, and [`measure`] times each
+//! answers that an author wrote down, [`conformance`] checks the contract of every plugin, and [`measure`] times each
 //! extension point. The last two work in a [`Situation`], for example the situation of a case.
 
 mod answers;
@@ -41,6 +41,6 @@ pub use case_reading::CaseFileError;
 pub use case_words::{CaseWords, PartOfWords};
 pub use conformance::{CheckOutcome, ConformanceCheck, conformance};
 pub use harness::{HarnessError, PluginHarness};
-pub use measure::{Measured, Measurement, Sizes, measure, sizes};
+pub use measure::{MeasuredPlugin, Measurement, Sizes, measure, sizes};
 pub use situation::Situation;
 pub use step::{CaseError, CaseEvent, CaseStep, QueuedPod};

@@ -33,21 +33,26 @@ pub struct Measurement {
 
 /// The times of a plugin's calls on a cluster of one size.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct MeasuredPlugin {
     pub calls: Vec<Measurement>,
     /// A sentence for each point that the plugin implements and that was called about no pod.
     pub uncalled: Vec<String>,
 }
 
-/// Times a plugin on a random cluster of this size. The pods are those of the situation, or random ones if it has none.
+/// Times a plugin on a random cluster of this size. The pods are those of the situation, or random pods if the
+/// situation has no pods.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
-pub fn measure(factory: &dyn PluginFactory, situation: &Situation, n_nodes: u64) -> Result<Measured, HarnessError> {
+pub fn measure(
+    factory: &dyn PluginFactory,
+    situation: &Situation,
+    n_nodes: u64,
+) -> Result<MeasuredPlugin, HarnessError> {
     let mut times = CallTimes::default();
     FullCluster::new(factory, situation, SEED, n_nodes)?.ask(&mut times)?;
     let uncalled = times.uncalled(factory.points());
-    Ok(Measured { calls: times.medians(n_nodes), uncalled })
+    Ok(MeasuredPlugin { calls: times.medians(n_nodes), uncalled })
 }
 
 /// The bytes that the scheduler sends to a replica.
@@ -63,7 +68,7 @@ pub struct Sizes {
 }
 
 /// Measures the deltas of the same cluster as in [`measure`]. `weigh` returns the bytes of a delta in the form in which
-/// the plugin gets it. A plugin without a replica gets none.
+/// the plugin gets it. A plugin without a replica gets no deltas.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
@@ -142,7 +147,7 @@ impl CallTimes {
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
     }
 
-    /// A sentence for each of these points that was called about no pod.
+    /// A sentence for each point of the plugin that was called about no pod.
     fn uncalled(&self, points: Points) -> Vec<String> {
         let uncalled = points.iter().map(Point::shown).filter(|name| !self.durations.contains_key(name));
         let why = uncalled.filter_map(|name| Some((name, self.left_out.get(name)?)));

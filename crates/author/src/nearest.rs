@@ -1,4 +1,4 @@
-//! The known name that an author probably meant by an unknown one.
+//! The known name that an author probably meant by an unknown name.
 
 /// The nearest of the known names. A third of the letters may differ, and capital letters count as small ones.
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {

@@ -10,13 +10,13 @@ use berth_scheduler::CyclePod;
 use berth_testing::Answers;
 
 use crate::{
-    answers::{NotGranted, PluginAnswers, PodAnswer},
+    answers::{PluginAnswers, PodAnswer, RefusedAtPoint},
     case_effect::CaseEffect,
     ignored::ignored,
     waiting_pods::HeldAt,
 };
 
-/// The answers of a step, while they are collected.
+/// The answers of a step that have been collected so far.
 pub(crate) struct Answering<'a> {
     pub(crate) answers: &'a mut PluginAnswers,
     pub(crate) grants: &'a Grants,
@@ -33,7 +33,7 @@ impl Answering<'_> {
     /// Records the first effect of this answer that was not granted.
     fn check_grants(&mut self, point: Point, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            self.answers.refused.push(NotGranted { point: point.shown(), effect });
+            self.answers.refused.push(RefusedAtPoint { point: point.shown(), effect });
         }
     }
 }

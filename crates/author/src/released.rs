@@ -33,8 +33,8 @@ pub(crate) fn ask_again(
     Ok(all)
 }
 
-/// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds what
-/// the points after Permit answer.
+/// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds the
+/// answers of the points after Permit.
 ///
 /// # Errors
 /// The plugin fails.

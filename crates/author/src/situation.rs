@@ -70,7 +70,7 @@ impl Situation {
         &self.objects
     }
 
-    /// The pod of the question with this number, with a uid of its own. `None` means that a random pod serves.
+    /// The pod of the question with this number, with a new uid. `None` means that a random pod serves.
     pub(crate) fn pending(&self, number: u64) -> Option<Value> {
         let at = usize::try_from(number).ok()?.checked_rem(self.pending.len())?;
         let mut pod = self.pending.get(at)?.clone();

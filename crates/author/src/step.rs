@@ -40,7 +40,7 @@ pub struct CaseStep {
     /// Pods on nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<Value>,
-    /// Pods that leave their nodes, by uid: `namespace/name` where the case gives none. Before `pods` are added.
+    /// Pods that leave their nodes before `pods` are added, by uid: `namespace/name` where the case gives no uid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone_pods: Vec<String>,
     /// Objects of other kinds that are removed, before `objects` are added: `apiVersion`, `kind` and `metadata` tell which.
@@ -72,7 +72,7 @@ pub struct CaseStep {
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
-    /// The event of a queueing hint; the pod is the one that the plugin rejected.
+    /// The event of a queueing hint. The pod of the step is the pod that the plugin rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<CaseEvent>,
     /// The plugin's answers.
@@ -317,7 +317,7 @@ impl CaseStep {
         }
     }
 
-    /// The plugin's own words, where the case expects some.
+    /// The plugin's own words, if the case expects words.
     fn words(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<PluginAnswers, CaseError> {
         let PluginAnswers { explain, explain_nodes, .. } = &self.expect;
         let mut words = PluginAnswers::default();
@@ -411,7 +411,7 @@ impl CaseStep {
 }
 
 impl CaseEvent {
-    /// The answer of the plugin's hint; `None` if it has no hint.
+    /// The answer of the plugin's hint; `None` if the plugin has no hint.
     fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
         let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);

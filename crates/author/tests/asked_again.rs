@@ -149,7 +149,7 @@ fn a_pod_that_changes_is_turned_down() {
     assert_eq!(differences(&(changed(3, denied) + after)), Vec::<String>::new());
 }
 
-/// A change of an object that the plugin did not name asks nothing.
+/// A change of an object that the plugin did not name does not lead to a question.
 #[test]
 fn an_object_that_changes_asks_again() {
     let map = |name: &str| {
@@ -172,7 +172,7 @@ fn nothing_before_permit_is_asked_about_a_pod_that_waits() {
     assert_eq!(told, [expected]);
 }
 
-/// As in the scheduler, an effect that is not granted is not carried out, so nothing asks again.
+/// An effect without a grant is not carried out, as in the scheduler, so the plugin is not asked again.
 #[test]
 fn a_wait_that_is_not_granted_is_not_asked_again() {
     let told = differences_with(&changed(1, "{}"), Grants::new([Permission::Event], []));

@@ -234,7 +234,7 @@ fn the_answers_that_are_given_can_be_written_down() {
     }
 }
 
-/// A step without `expect` stays as it is, although the plugin gives no answer there either.
+/// A step without `expect` does not change, although the plugin gives no answer at this step either.
 #[test]
 fn a_step_without_answers_needs_no_place_for_them() {
     let wrong = CASES.replace("hint: skip", "hint: queue");
@@ -307,7 +307,7 @@ fn the_grants_that_cases_need_are_worked_out() {
     assert_eq!(needed, Grants::new([Permission::Bind, Permission::Event, Permission::Activate], []));
 }
 
-/// The scheduler treats such scores as faults.
+/// The scheduler treats scores outside 0 to 100 as faults.
 #[test]
 fn scores_out_of_range_are_differences_although_they_are_expected() {
     let mut expect = PluginAnswers::default();
@@ -338,7 +338,7 @@ fn a_case_is_a_situation_in_which_properties_are_checked() {
     assert_eq!(names.len(), 4);
     for situation in Situation::of_cases(&file) {
         for check in conformance(&Factory, &situation, 1).expect("accepted arguments") {
-            // The check calls neither PostBind nor Reserve, so the plugin counts nothing.
+            // The plugin counts nothing, because the check does not call PostBind and Reserve.
             assert!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
         }
     }
@@ -424,7 +424,7 @@ fn an_object_of_another_form_is_refused_with_its_place() {
     assert!(label.starts_with(place) && label.ends_with("quote the string)"), "{label}");
 }
 
-/// Such a pod would be left out without a message.
+/// The pod would be left out without a message.
 #[test]
 fn a_pod_on_no_node_is_refused() {
     let told = |spec: &str| refusal(&format!("pods: [{{metadata: {{name: r1}}{spec}}}]"));

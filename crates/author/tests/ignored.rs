@@ -88,7 +88,7 @@ impl PluginFactory for Factory {
     }
 }
 
-/// The differences of a case that expects just what the plugin answers, with these further steps.
+/// The differences of a case that expects exactly the plugin's answers, with these further steps.
 #[expect(clippy::expect_used, reason = "tests write the text")]
 fn differences(pod: &str, target: &str, steps: &str) -> Vec<String> {
     let text = format!(
@@ -148,7 +148,7 @@ fn effects_that_the_scheduler_does_not_carry_out_are_differences() {
     }
 }
 
-/// The scheduler would never release the pod, so the case does not show that either: the second step releases nothing.
+/// The scheduler would never release the pod, so the second step of the case releases nothing.
 #[test]
 fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_in_vain() {
     let told = "step 1: Permit: the plugin waits for v1/Pod team/other, and its manifest's `objects` do not name v1/Pod, so \

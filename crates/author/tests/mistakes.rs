@@ -15,7 +15,7 @@ use berth_model::{NodeSet, Pod};
 #[derive(Debug)]
 struct Mistaken {
     mistake: String,
-    /// The largest number of nodes that it has seen at a time.
+    /// The largest number of nodes that the plugin has seen at a time.
     most: usize,
 }
 
@@ -141,7 +141,7 @@ fn what_bench_finds_is_found_by_verify() {
 #[test]
 fn the_delta_is_named_that_a_replica_did_not_follow() {
     let (property, reason) = failed("forgets no node");
-    assert_eq!(property, "a replica updated by deltas answers like a fresh one");
+    assert_eq!(property, "a replica updated by deltas answers like a new replica");
     let told = reason.strip_prefix("the replica differs from a fresh one after a delta with ").expect("a delta");
     let (delta, differences) = told.split_once(": ").expect("differences");
     assert!(

@@ -86,7 +86,7 @@ fn a_narrowing_is_expected_by_the_names_of_the_nodes() {
     assert_eq!(differences("[b]", "{}"), ["PreFilter: passes with only b, expected passes with all nodes"]);
 }
 
-/// No node is left then, and the scheduler says nothing about the wrong name.
+/// The wrong name leaves no node, and the scheduler does not report the name.
 #[test]
 fn a_name_that_no_node_has_is_told() {
     let status = "{code: Unschedulable, reasons: [\"node(s) didn't satisfy plugin(s) [Pinned]\"]}";

@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::NodeSet;
 
-/// Nominates the first node whose rejection says that it is full. It has no Filter of its own.
+/// Nominates the first node whose rejection says that it is full. The plugin has no Filter.
 #[derive(Debug)]
 struct MakesRoom;
 
@@ -102,7 +102,7 @@ fn post_filter_is_asked_about_nodes_that_others_reject() {
     assert_eq!(differences(&format!("{others}\n    expect: {{postFilter: {answer}}}")), Vec::<String>::new());
 }
 
-/// The scheduler takes it as a rejection, too. An error ends the case.
+/// The scheduler takes the error as a rejection, too. An error ends the case.
 #[test]
 fn a_rejection_may_come_as_an_error_of_post_filter() {
     let by = |reason: &str| {
@@ -116,7 +116,7 @@ fn a_rejection_may_come_as_an_error_of_post_filter() {
     assert!(told.contains("the plugin fails: boom"), "{told}");
 }
 
-/// The scheduler asks neither Score about such a node, nor PostFilter while another node passes.
+/// The scheduler does not ask Score about a rejected node, and does not ask PostFilter while another node passes.
 #[test]
 fn a_node_that_others_reject_is_no_candidate() {
     let one = format!("rejectedByOthers: {{a: {FULL}}}\n    expect: {{scores: {{b: 7}}}}");

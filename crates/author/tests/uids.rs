@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::NodeIdx;
 
-/// Counts pods as the guide's quota does: pods that it reserved, and pods on nodes, each once.
+/// Counts pods like the guide's quota: pods that it reserved, and pods on nodes, each once.
 #[derive(Debug, Default)]
 struct Counted {
     reserved: BTreeSet<String>,

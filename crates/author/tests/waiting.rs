@@ -208,7 +208,7 @@ fn a_wait_that_makes_no_sense_is_refused() {
     assert!(given.starts_with(told) && given.ends_with("; write bindTo instead of waitsOn"), "{given}");
 }
 
-/// The case is not the cause, so nothing in it is to be changed.
+/// The case is not the cause, so the message gives no advice about the case.
 #[test]
 fn a_fault_in_the_place_of_a_wait_is_told_as_one() {
     let fails = "  - pod: {metadata: {name: last}, spec: {priority: 8}}\n    waitsOn: a\n";

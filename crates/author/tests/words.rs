@@ -1,4 +1,4 @@
-//! Files of cases about what a plugin says to people in its own words.
+//! Files of cases about a plugin's words to people.
 
 use std::sync::LazyLock;
 

@@ -18,7 +18,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The number of allocations that this thread has made so far, including those that grow or shrink.
+/// The number of allocations that this thread has made so far, including calls that grow or shrink an allocation.
 pub(crate) fn made_by_this_thread() -> u64 {
     MADE.get()
 }

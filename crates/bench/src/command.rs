@@ -14,11 +14,11 @@ use clap::{Args, ValueEnum};
 use crate::{
     curves,
     figures::{Figures, RunSetup},
-    run::{Conditions, Run, Runner, StormFigures, first_difference},
+    run::{Run, RunConditions, Runner, StormFigures, first_difference},
     workload::{Cluster, Pods, Scale, WORKLOADS, Workload},
 };
 
-/// What to measure, and what to do with the figures.
+/// The workloads to measure, and the use of the figures.
 #[derive(Args, Clone, Debug)]
 pub struct Measure {
     /// scheduler_perf's names of workloads, or parts of them [default: all workloads]; `list` prints the names
@@ -81,7 +81,7 @@ pub enum CacheUse {
     Both,
 }
 
-/// For whom.
+/// The reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     Table,
@@ -94,7 +94,7 @@ type Placements = BTreeMap<String, BTreeMap<String, String>>;
 /// Measures, and writes the figures to standard output.
 ///
 /// # Errors
-/// An option is invalid, a workload cannot be run, or pods went elsewhere than before.
+/// An option is invalid, a workload cannot be run, or pods went to other nodes than before.
 pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() -> u64>) -> Result<()> {
     if measure.workloads.iter().any(|name| name == "list") {
         return list();
@@ -135,8 +135,8 @@ impl CacheUse {
 }
 
 impl Measure {
-    fn conditions(&self, equivalence_cache: bool, allocations: Option<fn() -> u64>) -> Conditions {
-        Conditions {
+    fn conditions(&self, equivalence_cache: bool, allocations: Option<fn() -> u64>) -> RunConditions {
+        RunConditions {
             percentage_of_nodes_to_score: i32::from(self.percentage_of_nodes_to_score),
             equivalence_cache,
             rate: self.rate.map(f64::from),
@@ -199,7 +199,7 @@ fn read_figures(file: &Path) -> Result<Vec<Figures>> {
 fn rounds(
     measure: &Measure,
     workload: &Workload,
-    conditions: &Conditions,
+    conditions: &RunConditions,
     runner: &mut dyn Runner,
 ) -> Result<(RunSetup, Vec<Run>)> {
     let scale = measure.nodes.map_or(measure.size, |nodes| Scale::Nodes(nodes as usize));
@@ -236,8 +236,8 @@ fn rounds(
     Ok((subject, runs))
 }
 
-/// Keeps the placements of a place, and compares the runs with them. Only runs in which pods come in one order must
-/// agree: pods that are created at a rate, or over HTTP, have no such order.
+/// Keeps the placements of the first run under `place`, and compares later runs with them. Only runs in which pods come
+/// in one order must agree: pods that are created at a rate, or over HTTP, have no such order.
 fn remember(placements: &mut Placements, place: String, runs: &[Run]) -> Result<()> {
     for run in runs.iter().filter(|run| run.engine.is_some() && run.latencies.is_empty()) {
         match placements.get(&place) {

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     figures::{Figures, RunSetup},
     plot::{self, Chart, Line},
-    run::{Conditions, Runner},
+    run::{RunConditions, Runner},
     workload::{Pods, Scale, Scene, Workload},
 };
 
@@ -123,7 +123,7 @@ fn measure(
     runner: &mut dyn Runner,
     allocations: Option<fn() -> u64>,
 ) -> Result<Point> {
-    let conditions = Conditions { percentage_of_nodes_to_score: 0, equivalence_cache, rate: None, allocations };
+    let conditions = RunConditions { percentage_of_nodes_to_score: 0, equivalence_cache, rate: None, allocations };
     let run = runner
         .run((axis.scene)(workload, x), &conditions, &mut |_| ())
         .with_context(|| format!("{} with {x} {}", workload.name, axis.name))?;

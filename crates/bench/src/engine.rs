@@ -1,14 +1,14 @@
 //! A scene through the scheduling core, with an API server that accepts everything at once.
 //!
-//! Every pod costs what it costs a real scheduler between the decoded watch event and the request to bind. The two
-//! events that follow are included: the answer, and the watch event that shows the pod on its node. The cost of
-//! decoding objects is deliberately absent: pods are decoded before the clock starts.
+//! Every pod costs as much as it costs a real scheduler between the decoded watch event and the request to bind. The
+//! two events that follow are included: the API server's answer, and the watch event that shows the pod on its node.
+//! The cost of decoding objects is deliberately absent: pods are decoded before the clock starts.
 //!
 //! `berth simulate` has the same API server, and the same loop that drives the scheduler and the API server
 //! ([`berth_what_if::Simulation`]).
 //!
-//! The scheduler's time follows the work, a millisecond for each pod that is bound, so that two runs do the same. Its
-//! time is the real time if pods come at a rate.
+//! The scheduler's time follows the work, a millisecond for each pod that is bound, so that two runs make the same
+//! decisions. Its time is the real time if pods come at a rate.
 
 mod storms;
 
@@ -28,7 +28,7 @@ use berth_what_if::Simulation;
 use serde_json::{Value, json};
 
 use crate::{
-    run::{Answers, Conditions, EngineFigures, Run, Runner, StormFigures},
+    run::{AnswerTimes, EngineFigures, Run, RunConditions, Runner, StormFigures},
     usage,
     workload::{Change, Changes, Cluster, SCHEDULER_NAME, Scene},
 };
@@ -43,20 +43,20 @@ const CHURN: &str = "churn-";
 pub type MakeProfile<'a> = Box<dyn FnMut() -> Result<Profile> + 'a>;
 
 /// Runs scenes through the scheduling core.
-pub struct Engine<'a> {
+pub struct EngineRunner<'a> {
     name: String,
     profile: MakeProfile<'a>,
     /// Gets the scheduler's time, which components must know.
     tell_time: Box<dyn Fn(Time) + 'a>,
 }
 
-impl std::fmt::Debug for Engine<'_> {
+impl std::fmt::Debug for EngineRunner<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "the engine, {}", self.name)
     }
 }
 
-impl Engine<'static> {
+impl EngineRunner<'static> {
     /// The engine with the built-in plugins as linked into this program, in kube-scheduler's default profile.
     #[must_use]
     pub fn native() -> Self {
@@ -64,7 +64,7 @@ impl Engine<'static> {
     }
 }
 
-impl<'a> Engine<'a> {
+impl<'a> EngineRunner<'a> {
     /// The engine with plugins that the caller provides; `name` says how they run.
     #[must_use]
     pub fn new(name: &str, profile: MakeProfile<'a>) -> Self {
@@ -78,19 +78,19 @@ impl<'a> Engine<'a> {
     }
 }
 
-impl Runner for Engine<'_> {
+impl Runner for EngineRunner<'_> {
     fn name(&self) -> String {
         format!("engine, {}", self.name)
     }
 
-    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
+    fn run(&mut self, scene: Scene, conditions: &RunConditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
         usage::forget_peak();
         let mut stage = Stage::new((self.profile)()?, &self.tell_time, conditions);
         stage.set_up(&scene)?;
         stage.play(&scene, conditions, progress)
     }
 
-    fn storms(&mut self, conditions: &Conditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
+    fn storms(&mut self, conditions: &RunConditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
         self.all_storms(conditions, cluster)
     }
 }
@@ -140,7 +140,7 @@ struct Arrivals {
 }
 
 impl<'a> Stage<'a> {
-    fn new(profile: Profile, tell_time: &'a dyn Fn(Time), conditions: &Conditions) -> Self {
+    fn new(profile: Profile, tell_time: &'a dyn Fn(Time), conditions: &RunConditions) -> Self {
         let settings = Settings {
             percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
             equivalence_cache: conditions.equivalence_cache,
@@ -182,7 +182,7 @@ impl<'a> Stage<'a> {
         Ok(self.simulation.create(object)?)
     }
 
-    fn play(&mut self, scene: &Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
+    fn play(&mut self, scene: &Scene, conditions: &RunConditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
         let server = self.simulation.server_mut();
         let pods: Vec<Event> = scene.measured.iter().map(|pod| server.create(&pod)).collect::<Result<_, _>>()?;
         let n_pods = pods.len();
@@ -218,7 +218,7 @@ impl<'a> Stage<'a> {
             placements: bound.placements(),
             bound_at: bound.at,
             latencies,
-            answers: Answers::default(),
+            answers: AnswerTimes::default(),
             allocations: allocations.map(|(end, start)| end - start),
             peak_memory: usage::peak_memory("self"),
             engine: Some(self.figures),
@@ -316,7 +316,7 @@ impl<'a> Stage<'a> {
 }
 
 impl Arrivals {
-    /// The next pod, if it is due by now.
+    /// The next pod; `None` if the pod is not due yet.
     fn next_by(&mut self, elapsed: Duration) -> Option<Event> {
         let due = self.n_created as f64 / self.per_second;
         if due > elapsed.as_secs_f64() {

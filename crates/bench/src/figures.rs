@@ -22,7 +22,7 @@ pub struct RunSetup {
     pub placed_pods: usize,
     /// Pods that were measured.
     pub pods: usize,
-    /// Equivalence classes of these pods.
+    /// Equivalence classes of the measured pods.
     pub classes: usize,
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers were kept for pods that are alike.
@@ -176,7 +176,7 @@ impl Figures {
         ]
     }
 
-    /// The figures for people; `-` for what was not measured.
+    /// The figures for people; `-` for values that were not measured.
     #[must_use]
     pub fn row(&self) -> [String; 12] {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -198,8 +198,8 @@ impl Figures {
         ]
     }
 
-    /// The new figures divided by those of the same subject in an earlier run. If that run lacks them, the divisors are
-    /// the figures of the same pods with another runner.
+    /// The new figures divided by the figures of the same subject in an earlier run. If that run lacks them, the
+    /// divisors are the figures of the same pods with another runner.
     #[must_use]
     pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
         let same = before.iter().find(|before| before.subject == self.subject);
@@ -216,7 +216,7 @@ impl Figures {
     }
 }
 
-/// The new figures divided by those of an earlier run.
+/// The new figures divided by the figures of an earlier run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratios {
     pub pods_per_second: f64,

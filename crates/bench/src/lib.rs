@@ -16,4 +16,4 @@ pub mod workload;
 
 mod plot;
 
-pub use run::{Answers, Conditions, Run, Runner};
+pub use run::{AnswerTimes, Run, RunConditions, Runner};

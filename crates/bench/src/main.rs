@@ -6,11 +6,11 @@ mod allocations;
 use anyhow::Result;
 use berth_bench::{
     command::{self, Measure},
-    engine::Engine,
+    engine::EngineRunner,
 };
 use clap::Parser;
 
-/// Measures what a pod costs the scheduling core, without an API server and without components.
+/// Measures the cost of a pod in the scheduling core, without an API server and components.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(flatten)]
@@ -18,5 +18,5 @@ struct Cli {
 }
 
 fn main() -> Result<()> {
-    command::run(&Cli::parse().measure, &mut Engine::native(), Some(allocations::made_by_this_thread))
+    command::run(&Cli::parse().measure, &mut EngineRunner::native(), Some(allocations::made_by_this_thread))
 }

@@ -1,5 +1,5 @@
-//! Line charts as SVG, one beside the other. The x axis shows the square root, so that 0 and 500,000 are both visible;
-//! the y axis begins at 0.
+//! Line charts as SVG, side by side. The x axis shows the square root, so that 0 and 500,000 are both visible; the y
+//! axis begins at 0.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,7 @@ fn draw(svg: &mut String, chart: &Chart, left: f64) {
     let mut free_from = f64::NEG_INFINITY;
     for tick in ticks {
         let (x, _) = place((tick, 0.0));
-        // A label that would overlap the previous one is left out.
+        // A label that would overlap the previous label is left out.
         if x >= free_from {
             text(svg, x, bottom + LINE_OF_TEXT, "middle", &format!("{tick:.0}"));
             free_from = x + 46.0;

@@ -17,20 +17,20 @@ pub trait Runner {
     ///
     /// # Errors
     /// The scheduler cannot be started, or a pod was not placed.
-    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
+    fn run(&mut self, scene: Scene, conditions: &RunConditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
 
     /// Runs storms of events on the cluster, each on a fresh scheduler.
     ///
     /// # Errors
     /// The scheduler cannot be made, or a pod was not placed. Only the engine supports storms.
-    fn storms(&mut self, _conditions: &Conditions, _cluster: &Cluster) -> Result<Vec<StormFigures>> {
+    fn storms(&mut self, _conditions: &RunConditions, _cluster: &Cluster) -> Result<Vec<StormFigures>> {
         bail!("--storms measures the scheduling core: leave --through out")
     }
 }
 
 /// The conditions of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions {
+pub struct RunConditions {
     /// The setting of `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
     /// Whether answers are kept for pods that are alike.
@@ -38,7 +38,7 @@ pub struct Conditions {
     /// Pods that are created in a second, even if the scheduler does not keep up. `None` means that all exist before
     /// the clock starts.
     pub rate: Option<f64>,
-    /// The number of allocations that this thread has made so far, if they are counted.
+    /// The number of allocations that this thread has made so far; `None` if allocations are not counted.
     pub allocations: Option<fn() -> u64>,
 }
 
@@ -56,12 +56,12 @@ pub struct Run {
     /// The time of each pod from its creation to its binding; only if pods were created at a rate.
     pub latencies: Vec<Duration>,
     /// The times to the scheduler's answers while it schedules, if users asked.
-    pub answers: Answers,
-    /// Allocations, if they were counted.
+    pub answers: AnswerTimes,
+    /// Allocations; `None` if they were not counted.
     pub allocations: Option<u64>,
     /// The most memory that the scheduler's process had resident, in bytes.
     pub peak_memory: Option<u64>,
-    /// Figures that only the engine has.
+    /// Figures that only the engine measures.
     pub engine: Option<EngineFigures>,
     /// The node of each measured pod, by name.
     pub placements: BTreeMap<String, String>,
@@ -69,7 +69,7 @@ pub struct Run {
 
 /// The times that users waited for the scheduler's answers.
 #[derive(Clone, Debug, Default)]
-pub struct Answers {
+pub struct AnswerTimes {
     /// Explanations of pods.
     pub explanations: Vec<Duration>,
     /// The first view of the page.
@@ -94,7 +94,7 @@ impl Run {
 /// Additional figures of a run of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EngineFigures {
-    /// The number of cycles for the measured pods, and how many of these reused earlier answers.
+    /// The number of cycles for the measured pods, and the number of cycles that reused earlier answers.
     pub n_cycles: u64,
     pub n_cycles_with_earlier_answers: u64,
     /// The time by the kind of work: pods entering the queue, cycles, and the consequences of bindings.
@@ -111,13 +111,13 @@ pub struct StormFigures {
     pub storm: String,
     /// The number of events.
     pub events: usize,
-    /// Milliseconds for all events, and for the pods, one in each turn of the scheduler.
+    /// Milliseconds for all events, and for the pods, with one pod in each turn of the scheduler.
     pub all_millis: f64,
     /// The longest turn in milliseconds, with its events and its pod.
     pub longest_millis: f64,
 }
 
-/// The first measured pod that went elsewhere, with both nodes.
+/// The first measured pod that went to another node, with both nodes.
 #[must_use]
 pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Option<String> {
     let missing = other.keys().find(|pod| !one.contains_key(*pod));
@@ -140,7 +140,7 @@ pub fn run_once(
     workload: &Workload,
     size: Size,
     n_classes: usize,
-    conditions: &Conditions,
+    conditions: &RunConditions,
 ) -> Result<Run> {
     runner.run(workload.scene(size).in_classes(n_classes), conditions, &mut |_| ())
 }

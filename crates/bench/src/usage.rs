@@ -38,7 +38,7 @@ pub fn peak_memory(process: &str) -> Option<u64> {
     Some(peak.trim().trim_end_matches(" kB").trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Resets [`peak_memory`] of this process. If the kernel refuses that, the figure is too large.
+/// Resets [`peak_memory`] of this process. If the kernel refuses the reset, the figure is too large.
 pub fn forget_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -2,7 +2,8 @@
 //! kubernetes/kubernetes).
 //!
 //! scheduler_perf changes something at an interval in milliseconds. Here, the change happens after a number of bound
-//! pods, so that two runs do the same. The number is what scheduler_perf's thresholds allow in that time.
+//! pods, so that two runs make the same changes. The number is the number of pods that scheduler_perf's thresholds
+//! require in that time.
 
 mod affinity;
 mod cluster;
@@ -53,9 +54,9 @@ pub struct Size {
 /// The size at which a workload is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// This part of the full size.
+    /// The part of the full size that this fraction gives.
     Part(f64),
-    /// The number of nodes, with pods in proportion. A workload that has one node at every size keeps it.
+    /// The number of nodes, with pods in proportion. A workload that has one node at every size keeps one node.
     Nodes(usize),
 }
 
@@ -78,8 +79,8 @@ impl FromStr for Scale {
 }
 
 impl Workload {
-    /// The workloads with this text in their names, in upper or lower case. A workload with exactly this name is the
-    /// only one.
+    /// The workloads with this text in their names, in upper or lower case. A workload with exactly this name is
+    /// returned alone.
     #[must_use]
     pub fn named(text: &str) -> Vec<&'static Self> {
         let text = text.to_lowercase();

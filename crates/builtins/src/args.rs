@@ -40,14 +40,14 @@ impl From<ArgsError> for ConfigureError {
     }
 }
 
-/// The error as text, for plugins with checks of their own that return text.
+/// The error as text, for plugins whose own checks return text.
 impl From<ArgsError> for String {
     fn from(error: ArgsError) -> Self {
         error.to_string()
     }
 }
 
-/// Args of a plugin that takes none.
+/// The args of a plugin that takes no args.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NoArgs {}
@@ -71,7 +71,7 @@ pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
     Ok((decode(plugin, value)?, features))
 }
 
-/// The arguments without `apiVersion` and `kind`, which must be those of the plugin's args.
+/// The arguments without `apiVersion` and `kind`, which must be the values of the plugin's args.
 fn untyped(plugin: &str, args: &str) -> Result<Value, ArgsError> {
     if args.trim().is_empty() {
         return Ok(Value::Null);

@@ -16,10 +16,10 @@ pub struct Descriptor {
     pub columns: &'static [Column],
     /// Whether the plugin reads pods on nodes.
     pub pods: bool,
-    /// The kinds of other objects that it reads.
+    /// The kinds of other objects that the plugin reads.
     pub objects: &'static [StaticKind],
-    /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
-    /// rejects nothing has no registrations.
+    /// Resources and action bits of the events that may make a rejected pod schedulable. A plugin that never rejects
+    /// pods has no registrations.
     pub events_to_register: &'static [(&'static str, u32)],
     /// The names of the effects that the plugin needs for its work. This program's own binaries of the plugin are
     /// granted them.

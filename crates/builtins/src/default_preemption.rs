@@ -38,8 +38,8 @@ struct DefaultPreemptionArgs {
 /// Finds the node where evictions do the least harm.
 #[derive(Debug)]
 pub struct DefaultPreemption {
-    /// The number of candidates that is enough: a percentage of the nodes where evictions may help, or a minimum number
-    /// if that is larger.
+    /// The number of candidates that is enough: a percentage of the nodes where evictions may help, but at least a
+    /// minimum number.
     min_percentage: usize,
     min_absolute: usize,
     budgets: Budgets,
@@ -80,7 +80,7 @@ plugin!(DefaultPreemption: PostFilter, QueueingHint);
 struct CandidateSearch {
     /// Nodes on which preemption helps.
     candidates: Vec<Candidate>,
-    /// The reasons why preemption does not help on the other nodes.
+    /// The reasons why preemption does not help on nodes that are not candidates.
     statuses: Vec<Status>,
 }
 
@@ -120,7 +120,7 @@ impl PostFilter for DefaultPreemption {
 }
 
 impl QueueingHint for DefaultPreemption {
-    /// This plugin never rejects a pod, so no event is a reason to try a pod again. The hints of the plugins that
+    /// DefaultPreemption never rejects a pod, so no event is a reason to try a pod again. The hints of the plugins that
     /// rejected the pod decide.
     fn queueing_hint(&mut self, _: &HintCall<'_>) -> bool {
         false
@@ -128,7 +128,7 @@ impl QueueingHint for DefaultPreemption {
 }
 
 impl DefaultPreemption {
-    /// Tries nodes until there are enough candidates, one of them without a violated disruption budget. The first node
+    /// Tries nodes until there are enough candidates, and one candidate violates no disruption budget. The first node
     /// differs from cycle to cycle.
     fn search(&self, call: &Call<'_>, nodes: &[NodeIdx], dry_run: &mut dyn DryRun) -> Result<CandidateSearch, Status> {
         let enough = self.n_candidates(nodes.len());
@@ -174,7 +174,8 @@ impl CandidateSearch {
                 errors.push(error);
             }
         }
-        // The order does not depend on the first node, so that the pod's condition stays the same.
+        // The order does not depend on the first node, so that the pod's condition does not change from one attempt to
+        // the next.
         errors.sort_unstable();
         if !errors.is_empty() {
             return only_status(error_status(&errors));
@@ -241,7 +242,7 @@ fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     resolvable.iter().collect()
 }
 
-/// A number that differs from pod to pod, and is the same for one pod on every machine.
+/// A number that differs from pod to pod, and is equal for one pod on every machine.
 fn seed_of(uid: &str) -> u64 {
     uid.bytes().fold(0, |bits: u64, byte| bits.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -67,7 +67,7 @@ impl<'a> WeightedSums<'a> {
     }
 }
 
-/// Topologies whose totals are kept at a time: those of one query or one affinity term.
+/// Topologies whose totals are kept at a time: the topologies of one query or one affinity term.
 const CAPACITY: usize = 4;
 
 /// The maximum number of domains for each pod in a topology for which totals are kept. The limit avoids totals over all

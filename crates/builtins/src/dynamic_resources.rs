@@ -81,7 +81,7 @@ impl BuiltIn for DynamicResources {
             StaticKind::new(objects::API_VERSION, "ResourceClaim"),
             StaticKind::new(objects::API_VERSION, "ResourceSlice"),
             StaticKind::new(objects::API_VERSION, "DeviceClass"),
-            // Each release reads one of these versions, if the feature gate DRADeviceTaintRules is on.
+            // Each release reads one version of DeviceTaintRules, if the feature gate DRADeviceTaintRules is on.
             StaticKind::new(objects::BETA_API_VERSION, "DeviceTaintRule"),
             StaticKind::new(objects::API_VERSION, "DeviceTaintRule"),
         ],
@@ -237,7 +237,7 @@ impl Filter for DynamicResources {
         Ok(check_each(rejected, |node| self.check(call, node)))
     }
 
-    /// The removed and added pods change nothing, because claims hold devices and pods do not.
+    /// The removed and added pods do not matter, because claims hold the devices.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(dry_run_each(cases, |node| self.check(call, node)))
     }
@@ -274,7 +274,7 @@ impl PostFilter for DynamicResources {
 }
 
 impl Score for DynamicResources {
-    /// Scores a node higher if it can serve more preferred alternatives.
+    /// Nodes that can serve more preferred alternatives get higher scores.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let has_alternatives = self.args.features.has(Feature::DRAPrioritizedList);
         let Some((attempt, _)) = self.parts(call).filter(|_| has_alternatives) else {
@@ -368,8 +368,8 @@ impl QueueingHint for DynamicResources {
 }
 
 impl Sign for DynamicResources {
-    /// A pod with claims has no signature, since the next pod gets other devices. A pod with extended resources has
-    /// none either, whether or not devices back them.
+    /// A pod with claims has no signature, since the next pod gets other devices. Nor has a pod with extended
+    /// resources, with or without devices that back them.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.resource_claims.is_empty() && pod.extended_requests.is_empty()).then(String::new)
     }

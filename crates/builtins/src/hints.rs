@@ -12,7 +12,7 @@ pub(crate) fn is_own_update(call: &HintCall<'_>) -> bool {
     matches!(call.subject, EventSubject::Pod { new: Some(new), .. } if new.uid == call.pod.uid)
 }
 
-/// Whether the pod has a node, or is nominated to one. Only then does it use resources that others wait for.
+/// Whether the pod has a node, or is nominated to a node. Only then does it use resources that others wait for.
 pub(crate) fn has_place(pod: &Pod) -> bool {
     !pod.node_name.is_none() || !pod.nominated_node_name.is_none()
 }

@@ -11,7 +11,7 @@ use crate::{
     normalize::MAX_SCORE,
 };
 
-/// Scores a node by the size of the pod's images that it has. The size of an image is scaled by the share of nodes that
+/// Scores a node by the size of the pod's images on the node. The size of an image is scaled by the share of nodes that
 /// have the image. Without this scale, all pods with an image would go to the node that pulled it first.
 #[derive(Debug, Default)]
 pub struct ImageLocality;
@@ -52,7 +52,7 @@ impl ImageLocality {
     }
 }
 
-/// The pod's images that some node has.
+/// The pod's images that are on any node.
 fn held_images<'a>(call: &Call<'a>) -> impl Iterator<Item = &'a Image> {
     let images = call.table.images();
     call.pod.images.iter().filter_map(|name| images.get(*name))

@@ -1,5 +1,5 @@
-//! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod count,
-//! and those of existing pods that match the incoming pod.
+//! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod
+//! count, and the terms of existing pods that match the incoming pod.
 //!
 //! The work of a cycle does not grow with the number of existing pods. `pod_counts` keeps, for each term of incoming
 //! pods, the number of matching existing pods on each node. [`existing_terms`] keeps each distinct term of existing
@@ -113,7 +113,7 @@ impl Sign for InterPodAffinity {
 }
 
 impl Reuse for InterPodAffinity {
-    /// The plugin compares nothing if neither the pod nor any pod on a node has terms about other pods.
+    /// The plugin compares pods only if the pod or a pod on a node has terms about other pods.
     fn reach(&mut self, call: &Call<'_>) -> Reach {
         if !call.pod.affinity.is_empty() {
             return Reach::Cluster;

@@ -66,7 +66,7 @@ fn preferred(pod: &Pod) -> impl Iterator<Item = (usize, &WeightedNodeTerm)> {
 }
 
 impl NodeAffinity {
-    /// Whether the pod selects or prefers nodes, or the plugin's arguments do.
+    /// Whether the pod or the plugin's arguments select or prefer nodes.
     pub(crate) fn concerns(&self, pod: &Pod) -> bool {
         let rules = &pod.node_rules;
         let of_pod = rules.required.is_some() || rules.selector.is_some() || rules.preferred.is_some();

@@ -5,7 +5,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 /// A rule of Filter that checks each node on its own, without the pods there. [`filter_by_node`] makes it a Filter.
 pub(crate) trait NodeRule {
-    /// Keeps the nodes that pass: those for which [`Self::check`] returns success.
+    /// Keeps the nodes for which [`Self::check`] returns success.
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet);
 
     /// Returns a function that gives the status of a node.

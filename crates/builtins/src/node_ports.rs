@@ -13,7 +13,7 @@ use crate::{
     node_check::{check_each, pass_or},
 };
 
-/// Compares the pod's host ports with those in use on a node.
+/// Compares the pod's host ports with the ports in use on a node.
 #[derive(Debug, Default)]
 pub struct NodePorts {
     /// The ports in use in the current case of a dry run. The buffer is reused.

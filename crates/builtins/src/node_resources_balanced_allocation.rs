@@ -108,7 +108,7 @@ fn score_block(views: &[ResourceView<'_>], block: RowBlock, scores: &mut Block<i
                 let (used, other_used) = (number(used), number(other_used));
                 let with = balance_of_two((used + request) / whole, (other_used + other_request) / other_whole);
                 let without = balance_of_two(used / whole, other_used / other_whole);
-                // The balance of two resources is at least 50, so no value here is negative.
+                // The balance of two resources is at least 50, so the result is never negative.
                 *score = MAX_SCORE / 2 + ((MAX_SCORE / 2 + with - without) >> 1);
             }
         })

@@ -126,7 +126,7 @@ impl BuiltIn for NodeResourcesFit {
 
 plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, QueueingHint, Sign; Reuse);
 
-/// Whether a request does not fit into what is left.
+/// Whether a request does not fit into the free resources.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
     request > allocatable.saturating_sub(requested)
 }
@@ -222,7 +222,7 @@ struct RequestChange {
 }
 
 impl RequestChange {
-    /// Adds the requests of a pod. `sign` is 1 for a pod that is added, and -1 for one that is removed.
+    /// Adds the requests of a pod. `sign` is 1 for a pod that is added, and -1 for a pod that is removed.
     fn add(&mut self, requests: &[ResourceRequest], pod: &Pod, sign: i64) {
         self.n_pods += sign;
         self.amounts.resize(requests.len(), 0);

@@ -93,8 +93,7 @@ fn integer(sym: Sym, symbols: &Symbols) -> Option<i64> {
 
 /// A node selector term, of a pod or of a plugin's args.
 pub(crate) trait Term {
-    /// Whether the term can match a node. A term without requirements matches no node, and neither does a term that
-    /// does not parse.
+    /// Whether the term can match a node. A term matches no node if it has no requirements or does not parse.
     fn can_match(&self) -> bool;
 
     /// The requirements; a node must meet all of them.

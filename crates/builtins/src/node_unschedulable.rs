@@ -1,4 +1,4 @@
-//! NodeUnschedulable: a cordoned node takes no new pods, except for those that tolerate it.
+//! NodeUnschedulable: a cordoned node takes no new pods, except for pods that tolerate its taint.
 
 use berth_framework::{Call, ClusterEvent, ConfigureError, EventSubject, HintCall, QueueingHint, Status};
 use berth_model::{

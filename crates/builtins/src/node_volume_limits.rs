@@ -203,8 +203,8 @@ impl NewVolumes<'_> {
 }
 
 impl NodeVolumeLimits {
-    /// The wanted volumes by driver. `None` means that one of the drivers replaces an in-tree plugin only on some
-    /// nodes, so the volumes that count differ from node to node.
+    /// The wanted volumes by driver. `None` means that a driver replaces an in-tree plugin only on some nodes, so the
+    /// volumes that count differ from node to node.
     fn new_volumes<'a>(&'a self, wanted: &'a [VolumeId]) -> Option<Vec<NewVolumes<'a>>> {
         let mut new_volumes: Vec<NewVolumes<'a>> = Vec::new();
         for VolumeId { driver, .. } in wanted {
@@ -221,7 +221,8 @@ impl NodeVolumeLimits {
         Some(new_volumes)
     }
 
-    /// Nodes where one of the volumes is already in use or counting fails. Their volumes must be checked one by one.
+    /// Nodes on which a wanted volume is already in use, or on which counting fails. Volumes on such nodes must be
+    /// checked one by one.
     fn nodes_to_check_in_detail(&self, wanted: &[VolumeId]) -> NodeSet {
         let users = wanted.iter().flat_map(|volume| self.tracker.attached().nodes_of(volume));
         users.chain(self.tracker.problem_nodes()).collect()
@@ -267,7 +268,8 @@ impl NodeVolumeLimits {
         counted.map(|volume| &*volume.driver.name).find(|driver| required.is_missing(driver, node))
     }
 
-    /// The number of volumes of the driver on the node, including those of the in-tree plugin that it replaced there.
+    /// The number of volumes of the driver on the node, including volumes of the in-tree plugin that it replaced on the
+    /// node.
     fn n_attached(&self, driver: &Driver, node: NodeIdx, changes: &DryRunChanges, attached: &AttachedVolumes) -> i64 {
         let is_of_driver = |other: &Driver| other.name == driver.name && self.limits.is_in_use(other, node);
         let mut n_attached = attached.n_attached(driver, node);

@@ -3,8 +3,9 @@
 //! Pods are counted once for each query. The counts then follow the journal of the pod table, so the cost of the same
 //! query depends on the number of changes, not of pods.
 //!
-//! Pods that no query can distinguish, usually those of one workload, form a group. A new query checks only groups with
-//! a label that it requires. A pod that comes or goes changes only the counts of the queries that its group matches.
+//! Pods that no query can distinguish, usually the pods of one workload, form a group. A new query checks only groups
+//! with a label that it requires. A pod that comes or goes changes only the counts of the queries that its group
+//! matches.
 
 mod groups;
 mod node_counts;

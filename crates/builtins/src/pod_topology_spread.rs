@@ -90,8 +90,8 @@ impl BuiltIn for PodTopologySpread {
 plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for PodTopologySpread {
-    /// Decodes changed objects here, because decoding the Services and ReplicaSets of a large cluster takes longer than
-    /// a call about one pod may.
+    /// Decodes changed objects in this hook, because decoding the Services and ReplicaSets of a large cluster takes
+    /// longer than a call about one pod may.
     fn follow(&mut self, table: &ClusterTable) {
         self.default_selector.refresh(table);
     }
@@ -107,7 +107,8 @@ struct ConstraintError {
 }
 
 impl PodTopologySpread {
-    /// The hard or the soft constraints that apply to the pod: its own, or the default ones if it has none of either kind.
+    /// The hard or the soft constraints that apply to the pod: the pod's own constraints, or the default constraints if
+    /// the pod has no constraints of either kind.
     fn constraints(
         &mut self,
         table: &ClusterTable,

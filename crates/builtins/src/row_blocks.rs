@@ -30,8 +30,8 @@ pub(crate) struct Amounts<'a> {
 }
 
 impl<'a> Amounts<'a> {
-    /// Keeps the nodes that have `request` left. `is_short` gives the answer for one row, from its allocatable and its
-    /// used amount.
+    /// Keeps the nodes that have `request` left. `is_short` says whether the request does not fit one row, from the
+    /// row's allocatable and used amounts.
     pub(crate) fn narrow_to_room(self, request: i64, nodes: &mut NodeSet, is_short: impl Fn(i64, i64) -> bool) {
         nodes.retain_in_blocks(|block| {
             let is_worth_it = block.n_members() >= MIN_MEMBERS && is_small(request);
@@ -58,8 +58,8 @@ impl<'a> Amounts<'a> {
         }
     }
 
-    /// Lets `run` see the rows of the block, if they are small and each member has some of the resource. The other rows
-    /// have amounts by which one can divide.
+    /// Lets `run` see the rows of the block, if the amounts are small and each member has some of the resource. The
+    /// amounts of all rows are safe divisors.
     #[inline]
     pub(crate) fn in_positive_block<T>(
         self,
@@ -142,8 +142,8 @@ fn has_room(request: i64, allocatable: &Block<i64>, used: &Block<i64>) -> Option
     is_small(all_bits).then_some(!short.cast_unsigned())
 }
 
-/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block, of which
-/// some are members, if it can; `of_row` scores one node.
+/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block of which some
+/// rows are members; `None` if it cannot score the block. `of_row` scores one node.
 pub(crate) fn score_in_blocks(
     nodes: &NodeSet,
     scores: &mut Vec<i64>,
@@ -262,7 +262,7 @@ mod tests {
             prop_assert_eq!(round_down(whole.next_down().max(0.0)), whole.next_down().max(0.0).floor());
         }
 
-        /// The strategies of NodeResourcesFit rely on this.
+        /// The strategies of NodeResourcesFit rely on this property.
         #[test]
         fn a_hundredfold_is_divided_as_integers_are(part in amounts(), whole in amounts(), near in -2..3_i64, share in 0..101_i64) {
             let check = |part: i64, whole: i64| {

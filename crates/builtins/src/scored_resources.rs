@@ -27,8 +27,8 @@ pub(crate) struct ResourceArgs {
 pub(crate) struct ScoredResource {
     name: String,
     weight: i64,
-    /// Whether the resource is neither cpu, memory, ephemeral-storage nor pods. It is scored only for pods that request
-    /// it.
+    /// Whether the resource is any other than cpu, memory, ephemeral-storage and pods. Such a resource is scored only
+    /// for pods that request it.
     is_scalar: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct ResourceView<'a> {
 
 impl ResourceView<'_> {
     /// Lets `run` see a block of rows with some members: allocatable amounts, and sums of requests. Returns `None` if
-    /// these or the pod's request are too large, or if a member has none of the resource.
+    /// the amounts, the sums or the pod's request are too large, or if a member has none of the resource.
     #[inline]
     pub(crate) fn in_block<T>(&self, block: RowBlock, run: impl FnOnce(&Block<i64>, &Block<i64>) -> T) -> Option<T> {
         if is_small(self.request) { self.amounts.in_positive_block(block, run) } else { None }

@@ -48,8 +48,8 @@ pub(crate) fn text(part: &dyn Debug) -> Option<String> {
     Some(format!("{part:?}"))
 }
 
-/// The signature of volumes. Pods with generic ephemeral volumes have none: each pod has its own claim for such a
-/// volume, and the claims may be bound to different volumes.
+/// The signature of volumes. Pods with generic ephemeral volumes have no signature: each pod has its own claim for such
+/// a volume, and the claims may be bound to different volumes.
 fn volumes(pod: &Pod) -> Option<String> {
     let mut sources: Vec<&VolumeSource> = pod.volumes.iter().map(|volume| &volume.source).collect();
     if sources.contains(&&VolumeSource::Ephemeral) {

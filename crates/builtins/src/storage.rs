@@ -226,7 +226,7 @@ pub(crate) struct AttachmentSource {
 }
 
 impl PersistentVolumeClaim {
-    /// The name of the claim's StorageClass; empty if the claim names none.
+    /// The name of the claim's StorageClass; empty if the claim names no class.
     pub(crate) fn class(&self) -> &str {
         let class = self.metadata.annotations.get(CLASS_ANNOTATION).or(self.spec.storage_class_name.as_ref());
         class.map_or("", |class| class)
@@ -273,7 +273,7 @@ impl ClaimRef {
 }
 
 impl StorageClass {
-    /// Whether claims of the class with this `name` are bound only when a pod needs them.
+    /// Whether claims of the class are bound only when a pod needs them. `name` is the name of the class.
     pub(crate) fn waits_for_consumer(&self, name: &str) -> Result<bool, NoBindingMode> {
         let mode = self.volume_binding_mode.as_deref().ok_or_else(|| NoBindingMode(name.to_owned()))?;
         Ok(mode == "WaitForFirstConsumer")
@@ -339,7 +339,7 @@ impl ClaimError {
     }
 }
 
-/// A StorageClass without `volumeBindingMode`; the API server sets a default, so this is a broken object.
+/// A StorageClass without `volumeBindingMode`; the API server sets a default, so the object is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("VolumeBindingMode not set for StorageClass {0:?}")]
 pub(crate) struct NoBindingMode(pub(crate) String);

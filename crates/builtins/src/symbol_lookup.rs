@@ -1,8 +1,8 @@
 //! Strings of plugin args and API objects, as symbols of the node table.
 //!
-//! Rules never intern a string, because the cluster table of a component is a copy that takes its symbols from the host.
-//! A string that has no symbol equals nothing in the table. It may get a symbol later, so plugins that keep looked-up
-//! strings look them up again once the table has other symbols: [`SymbolVersion`].
+//! Rules never intern a string, because the cluster table of a component is a copy that takes its symbols from the
+//! host. A string that has no symbol equals nothing in the table. The string may get a symbol later, so plugins that
+//! keep looked-up strings look them up again once the table has other symbols: [`SymbolVersion`].
 
 use berth_model::{Sym, Symbols};
 

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 /// The number of topology keys that are kept. Clusters use a handful.
 const CAPACITY: usize = 64;
 
-/// The number of a domain among those of its topology key.
+/// The number of a domain among the domains of its topology key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Domain(u32);
 

@@ -1,5 +1,5 @@
 //! VolumeBinding: a bound volume must be usable from the node. Each unbound claim needs an available volume that is
-//! usable from the node, or one that can be provisioned.
+//! usable from the node, or a volume that can be provisioned.
 //!
 //! Filter decides for all nodes at once ([`matching`]). Reserve chooses the volumes for one node; [`volumes`] and
 //! [`claims`] assume the choice until the API server shows it. PreBind writes the choice and waits until the

@@ -21,7 +21,7 @@ use crate::{
     storage::{self, ClaimError, PersistentVolumeClaim},
 };
 
-/// Compares the pod's volumes with those of placed pods.
+/// Compares the pod's volumes with the volumes of placed pods.
 #[derive(Debug)]
 pub struct VolumeRestrictions {
     claims: ObjectView<PersistentVolumeClaim>,

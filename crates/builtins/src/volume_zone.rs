@@ -80,8 +80,8 @@ impl BuiltIn for VolumeZone {
 plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for VolumeZone {
-    /// Decodes changed objects here, because decoding the claims and volumes of a large cluster takes longer than a
-    /// call about one pod may.
+    /// Decodes changed objects in this hook, because decoding the claims and volumes of a large cluster takes longer
+    /// than a call about one pod may.
     fn follow(&mut self, table: &ClusterTable) {
         let objects = table.objects();
         self.claims.refresh(objects);
@@ -165,7 +165,7 @@ fn topologies(volume: &PersistentVolume) -> impl Iterator<Item = VolumeTopology>
     })
 }
 
-/// The zones in the value of a label. `None` if one of them is empty, since such a label is ignored.
+/// The zones in the value of a label. `None` if a zone is empty, because a label with an empty zone is ignored.
 fn values(text: &str) -> Option<BTreeSet<String>> {
     let values = text.split(SEPARATOR).map(|value| value.trim().to_owned());
     values.map(|value| (!value.is_empty()).then_some(value)).collect()

@@ -43,8 +43,8 @@ struct Changed {
     objects: ChangedKeys<Arc<ObjectKey>>,
 }
 
-/// The entry of the cache for a node's name. An entry without a row stands for a node that does not exist but to which
-/// pods refer.
+/// The entry of the cache for a node's name. An entry without a row stands for a name that pods refer to and that no
+/// node has.
 #[derive(Debug, Default)]
 pub struct CachedNode {
     row: Option<(NodeIdx, Node)>,
@@ -63,15 +63,15 @@ impl CachedNode {
 /// The amounts of data in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Nodes, including those that are gone and still have pods.
+    /// Nodes, including deleted nodes that still have pods.
     pub nodes: usize,
-    /// Pods, including assumed ones.
+    /// Pods, including assumed pods.
     pub pods: usize,
     /// Assumed pods.
     pub assumed_pods: usize,
 }
 
-/// The number of changes that a replica may miss before it is sent everything.
+/// The number of changes that a replica may miss. A replica that missed more gets all data.
 const LOG_CAPACITY: usize = 1 << 15;
 
 impl Default for Cache {
@@ -119,7 +119,8 @@ impl Cache {
     }
 
     /// Frees some of the symbols that no pod and no node uses any more; see [`Symbols::free_unused`]. The names of
-    /// nodes that the cache knows always stay. `is_held` says which other symbols are kept elsewhere and must stay.
+    /// nodes that the cache knows always stay. `is_held` says which other symbols must stay, because other parts of the
+    /// program use them.
     pub fn free_symbols(&mut self, is_held: impl Fn(Sym) -> bool) {
         let nodes = &self.nodes;
         self.table.symbols.free_unused(|sym| nodes.contains_key(&sym) || is_held(sym));
@@ -143,7 +144,7 @@ impl Cache {
     }
 
     /// Restores an order that [`Self::node_order`] gave. The caller has undone every arrival and departure of a node
-    /// since that moment, the last one first, so each node has the row that it had then.
+    /// since that moment, the last one first, so each node has the row that it had at that moment.
     pub fn restore_order(&mut self, order: NodeOrder) {
         self.zones.restore(order);
     }
@@ -154,7 +155,7 @@ impl Cache {
         self.nodes.get(&name)
     }
 
-    /// A pod that is on a node, or that is assumed to be on one.
+    /// A pod that is on a node, or that is assumed to be on a node.
     #[must_use]
     pub fn pod(&self, uid: &str) -> Option<&CachedPod> {
         self.pods.get(uid)
@@ -165,7 +166,7 @@ impl Cache {
         self.pods.values()
     }
 
-    /// The pods on the node called `name`, including assumed ones.
+    /// The pods on the node called `name`, including assumed pods.
     pub fn pods_on(&self, name: Sym) -> impl Iterator<Item = &Arc<Pod>> {
         let uids = self.nodes.get(&name).map_or(&[][..], |node| &node.pods);
         uids.iter().filter_map(|uid| self.pods.get(uid)).map(CachedPod::pod)

@@ -1,7 +1,7 @@
 //! The log that says which column of which row changed, and when.
 //!
-//! Every change gets a generation of its own. The log holds the last few thousand changes. The generation of the newest
-//! change is kept for each row and column as well, so that a row which changed often is sent once.
+//! Every change gets a new generation. The log holds the last few thousand changes. The generation of the newest change
+//! is kept for each row and column as well, so that a row which changed often is sent once.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -89,7 +89,7 @@ impl ChangeLog {
             .then(|| ((generation + 1)..).zip(self.changes.iter().skip(skip)))
     }
 
-    /// Whether the change of `node` in `column` at `generation` is the newest one.
+    /// Whether the change of `node` in `column` at `generation` is the newest change of the column.
     pub(crate) fn is_newest(&self, node: NodeIdx, column: Column, generation: u64) -> bool {
         let stamps = self.columns.get(column.index());
         stamps.and_then(|stamps| stamps.get(node.index())) == Some(&generation)

@@ -74,7 +74,7 @@ impl Zones {
         NodeOrder(self.zones.iter().map(|(_, nodes)| nodes.clone()).collect())
     }
 
-    /// Restores an order that was saved earlier. The nodes have the same rows and zones as when it was saved; their
+    /// Restores an order that was saved earlier. The nodes have the same rows and zones as at the time of saving. Their
     /// symbols may differ.
     pub(crate) fn restore(&mut self, NodeOrder(order): NodeOrder) {
         if order.iter().eq(self.zones.iter().map(|(_, nodes)| nodes)) {

@@ -1,7 +1,7 @@
 //! Finding the API server and the credentials for it.
 //!
 //! The order is kubectl's, with one difference: a pod's own service account comes before `~/.kube/config`, so that an
-//! image with a stray file in its home still talks to the cluster that it runs in.
+//! image with a stray file in its home still connects to the cluster in which it runs.
 
 use std::{
     ffi::OsString,
@@ -45,8 +45,8 @@ pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig that replaces its current one.
     pub context: Option<String>,
-    /// The API server's address, which replaces the kubeconfig's. If there is no kubeconfig, the address must need no
-    /// credentials.
+    /// The API server's address, which replaces the kubeconfig's. Without a kubeconfig, the server must accept requests
+    /// without credentials.
     pub server: Option<String>,
     /// The address of another server that knows the users of the cluster, such as a scheduler. The cluster is found as
     /// usual, and its credentials are used at the other server.
@@ -115,10 +115,10 @@ impl Connection {
 #[error("it does not answer")]
 pub struct ExchangeError(#[source] BoxError);
 
-/// Connects to the first of these that exists: the file in the options, the files in `KUBECONFIG`, the service account
-/// of the pod in which this process runs (unless a context is given), `~/.kube/config`.
+/// Connects to the cluster of the first source that exists: the file in the options, the files in `KUBECONFIG`, the
+/// service account of the pod in which this process runs (unless a context is given), `~/.kube/config`.
 ///
-/// This reads files and may run the credential plugin of a kubeconfig, but sends no request.
+/// The function reads files and may run the credential plugin of a kubeconfig, but sends no request.
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     connect_in(options, Environment::of_process()).await
 }
@@ -177,7 +177,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    // A credential plugin may run here for seconds, so this must not block a thread that others need.
+    // A credential plugin may run for seconds, so the call must not block a thread that other tasks need.
     let made = spawn_blocking(move || transport(&config, http2)).await;
     let made = made.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
     let transport = made.map_err(|source| {
@@ -222,7 +222,7 @@ fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, Co
     path.filter(|path| path.exists()).map(Origin::Home).ok_or(ConnectError::NoCluster)
 }
 
-/// Reads and merges the files. If there are several, it skips those that don't exist, as kubectl does.
+/// Reads and merges the files. Missing files among several files are skipped, as in kubectl.
 fn read(origin: &Origin) -> Result<Kubeconfig, ConnectError> {
     let paths = origin.files();
     let mut merged: Option<Kubeconfig> = None;

@@ -44,7 +44,7 @@ impl Creator {
     }
 
     /// Creates `manifest` and returns the object as the server stored it. The namespace is `default` if the manifest
-    /// names none and its kind needs one.
+    /// lacks a namespace that its kind needs.
     ///
     /// # Errors
     /// The manifest is not an object, its kind is unknown, or the server refused it.

@@ -74,7 +74,7 @@ pub struct NewEvent {
 }
 
 /// Sends events in the background. A recorder is cheap to clone. The task behind it ends when the last clone is dropped
-/// and everything queued is sent.
+/// and all queued events are sent.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Command>,
@@ -93,7 +93,7 @@ enum Command {
 
 impl EventRecorder {
     /// Starts a recorder. Events have the reporting instance `<schedulerName>-<hostname>`, and go out no faster than
-    /// `rate`. kube-scheduler's client for events also has a rate of its own.
+    /// `rate`. kube-scheduler's client for events also has a separate rate.
     ///
     /// This must be called inside a tokio runtime.
     pub fn spawn(client: Client, hostname: impl Into<String>, rate: RequestRate) -> Self {
@@ -128,7 +128,7 @@ impl EventRecorder {
         self.n_dropped.load(Ordering::Relaxed)
     }
 
-    /// The number of events that are neither written nor given up.
+    /// The number of events that are still to be written.
     pub fn n_unwritten(&self) -> usize {
         self.queue.max_capacity() - self.queue.capacity() + self.n_unwritten.load(Ordering::Relaxed)
     }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-/// The profile and namespace for which something is requested. Both are empty if it is for no profile.
+/// The profile and namespace for which something is requested. Both are empty for a request without a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The profile's `schedulerName`.
@@ -50,7 +50,7 @@ impl<Q: Default> Rotation<Q> {
         self.queues.entry(Arc::clone(name)).or_default()
     }
 
-    /// Takes from the first queue for which `may` holds. That queue then has the last turn, or none if it is empty.
+    /// Takes from the first queue for which `may` holds. This queue then comes last, and is removed if it is empty.
     fn take<T>(
         &mut self,
         may: impl Fn(&str) -> bool,
@@ -72,7 +72,7 @@ impl<Q: Default> Rotation<Q> {
 struct IsEmpty(bool);
 
 impl<T> FairQueue<T> {
-    /// Adds the item behind those of the same flow.
+    /// Adds the item behind the items of the same flow.
     pub fn push(&mut self, flow: &Flow, item: T) {
         self.profiles.queue(&flow.profile).queue(&flow.namespace).push_back(item);
         self.len += 1;

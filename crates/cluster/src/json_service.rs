@@ -28,7 +28,7 @@ pub struct JsonServiceOptions {
     pub timeout: Duration,
     /// Whether to skip verifying the service's certificate.
     pub insecure: bool,
-    /// The name to expect in the certificate, if it is not the host's.
+    /// The name to expect in the certificate; `None` stands for the host's name.
     pub server_name: String,
     /// File of the trusted certificate authorities.
     pub ca_file: String,
@@ -114,7 +114,7 @@ impl JsonService {
 
     async fn exchange(&self, verb: &str, url: &str, body: Vec<u8>, limit: usize) -> Result<Vec<u8>, JsonServiceError> {
         let broken = |reason: String| JsonServiceError::Transport { url: url.to_owned(), reason };
-        // The client puts the service's own path before this one.
+        // The client puts the service's path before this path.
         let request = Request::post(format!("/{verb}")).header(CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(body)).map_err(|error| broken(error.to_string()))?;
         let answer =

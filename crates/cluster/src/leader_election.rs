@@ -67,7 +67,7 @@ pub struct ElectionSettings {
     pub component: String,
     /// The time after which others take over if the Lease has not changed. It is written in whole seconds.
     pub lease_duration: Duration,
-    /// The time after which the leader gives up if it could not renew; shorter than `lease_duration`.
+    /// A leader that could not renew the Lease for this time gives up. Shorter than `lease_duration`.
     pub renew_deadline: Duration,
     /// The time between two attempts.
     pub retry_period: Duration,
@@ -89,7 +89,7 @@ pub struct Coordination {
 enum Standing {
     /// Another candidate may lead. `leader` is the holder that the Lease named at the last attempt.
     Waiting { leader: Option<Arc<str>> },
-    /// This candidate leads. `renewed` is the time of the last renewal.
+    /// The candidate leads. `renewed` is the time of the last renewal.
     Leading { renewed: Instant },
     /// Leadership is lost for good.
     Lost(LeadershipLost),
@@ -156,7 +156,7 @@ impl Elector {
         self.standing.clone()
     }
 
-    /// Releases the Lease, if it is held. Call this when the work is done, because another candidate may begin at once.
+    /// Releases a Lease that is held. Call this when the work is done, because another candidate may begin at once.
     pub async fn release(self) {
         // The task has ended if the lead was lost.
         let _ = self.stop.send(());
@@ -167,11 +167,11 @@ impl Elector {
 }
 
 impl Leadership {
-    /// Waits until this candidate leads. Waits for ever if that never happens. Dropping the future loses nothing.
+    /// Waits until the candidate leads, which may never happen. Dropping the future loses nothing.
     pub async fn won(&mut self) {
         let won = self.standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })).await.is_ok();
         if !won {
-            // The election was stopped before it was decided, so the process is ending.
+            // The election was stopped before a decision, so the process is ending.
             std::future::pending::<()>().await;
         }
     }
@@ -198,8 +198,8 @@ impl Leadership {
         matches!(&*self.standing.borrow(), Standing::Leading { .. })
     }
 
-    /// The identity of the candidate that leads, as far as this candidate knows. That candidate may have lost its lead
-    /// since.
+    /// The identity of the candidate that leads, as far as this candidate knows. The named candidate may have lost its
+    /// lead since.
     #[must_use]
     pub fn leader(&self) -> Option<Arc<str>> {
         match &*self.standing.borrow() {
@@ -244,7 +244,7 @@ enum Attempt {
     },
     /// The coordinator has to give the Lease to a candidate first.
     Unassigned,
-    /// The coordinator prefers another candidate to this one.
+    /// The coordinator prefers another candidate.
     EndOfTerm {
         preferred: String,
     },
@@ -290,7 +290,7 @@ impl Election {
     ) {
         let coordination = self.settings.coordination.clone();
         let candidacy = coordination.map(|it| Candidacy::new(self.client.clone(), &self.settings, it));
-        // A replica that is not ready is no candidate: it could not begin if it were chosen.
+        // Only a ready replica is a candidate: another replica could not begin if it were chosen.
         tokio::select! {
             () = ready => {}
             _ = &mut stop => return,
@@ -389,7 +389,7 @@ impl Election {
         }
     }
 
-    /// Reads and writes the Lease once. A leader writes without reading, as long as no other candidate wrote.
+    /// Reads and writes the Lease once. A leader writes without reading until another candidate has written.
     async fn attempt(&mut self) -> Result<Attempt, AttemptError> {
         let began = Instant::now();
         let time = clock::micros(clock::now());
@@ -479,7 +479,7 @@ impl Election {
         exchange(&self.client, self.request_limit(), method, path, body).await
     }
 
-    /// The maximum time of a request: half the deadline, so that a request that hangs leaves time for another one.
+    /// The maximum time of a request: half the deadline, so that a request that hangs leaves time for another request.
     fn request_limit(&self) -> Duration {
         (self.settings.renew_deadline / 2).max(Duration::from_secs(1))
     }

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The reason why a kind could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// This user may not list the kind.
+    /// The user of the connection may not list the kind.
     #[error("{plural}: {message}")]
     Forbidden {
         plural: String,

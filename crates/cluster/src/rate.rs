@@ -1,5 +1,4 @@
-//! A bound on requests per second, from `clientConnection.qps` and `burst`, and the order of requests when it is
-//! reached.
+//! A bound on requests per second, from `clientConnection.qps` and `burst`, and the order of requests at the bound.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -27,11 +26,12 @@ impl RequestRate {
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
-/// The priority of a request among waiting ones.
+/// The priority of a request among the waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
     Urgent,
-    /// The request waits while urgent requests wait. Even then, one request in [`Throttle::PATIENCE`] is a patient one.
+    /// The request waits while urgent requests wait. Even then, one request in [`Throttle::PATIENCE`] is a patient
+    /// request.
     Patient,
 }
 
@@ -51,9 +51,9 @@ struct State {
     pace: Pace,
     urgent: FairQueue<oneshot::Sender<()>>,
     patient: FairQueue<oneshot::Sender<()>>,
-    /// The number of urgent requests since the last patient one.
+    /// The number of urgent requests since the last patient request.
     n_urgent: u32,
-    /// Whether a task releases requests when they are due.
+    /// Whether a task releases due requests.
     is_driven: bool,
 }
 
@@ -68,7 +68,7 @@ struct Pace {
 
 /// The next step of the task that drives a throttle.
 enum Next {
-    /// Wait until this time.
+    /// The caller waits until this time.
     WaitUntil(Instant),
     /// Stop, because no request waits.
     Nothing,
@@ -122,7 +122,7 @@ impl Throttle {
     }
 }
 
-/// Releases requests when they are due, until none waits.
+/// Releases due requests until no request waits.
 async fn drive(shared: Arc<Shared>) {
     loop {
         // The guard must be dropped before the wait.

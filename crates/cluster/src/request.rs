@@ -1,7 +1,8 @@
-//! One request and its answer. A failure becomes a [`RequestFailure`] that contains what the HTTP answer said.
+//! One request and its answer. A failure becomes a [`RequestFailure`] that contains the data of the HTTP answer.
 //!
-//! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, which
-//! API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON but not a `Status`.
+//! `kube`'s own `request` methods are not used, since these methods drop data that a caller needs: the header
+//! `Retry-After`, which API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON
+//! but not a `Status`.
 
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<R
     if !code.is_client_error() && !code.is_server_error() {
         return Ok(answer);
     }
-    // API servers do not send an HTTP date, the other form of the header, and client-go ignores it too.
+    // The header may also contain an HTTP date. API servers do not send a date, and client-go ignores a date too.
     let retry_after = answer.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()).unwrap_or(0);
     let body = answer.into_body().collect_bytes().await?;

@@ -74,7 +74,7 @@ impl Caller {
         Self(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
     }
 
-    /// This user with additional details, as a front proxy sends them.
+    /// A copy of the user with additional details, as a front proxy sends them.
     #[must_use]
     pub fn with_details(mut self, uid: Option<String>, extra: BTreeMap<String, Vec<String>>) -> Self {
         self.0.uid = uid;

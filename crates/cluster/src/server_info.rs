@@ -42,7 +42,7 @@ impl ServerInfoError {
     }
 }
 
-/// A verb on a kind of objects, or on one of them.
+/// A verb on a kind of objects, or on one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceAccess {
     /// The namespace; empty for all namespaces.
@@ -81,7 +81,7 @@ impl ResourceAccess {
         }
     }
 
-    /// This access in one namespace. If `name` is not empty, the access is to this object alone.
+    /// A copy of the access for one namespace. If `name` is not empty, the access is to this object alone.
     #[must_use]
     pub fn to_object(self, namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned(), ..self }
@@ -123,7 +123,7 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 /// Asks for the server's version and time.
 ///
 /// # Errors
-/// The server does not answer, or does not answer as an API server.
+/// The server does not answer, or is not an API server.
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
     let failed = |failure: RequestFailure| {
         let is_refusal = failure.code().is_some_and(|code| (400..500).contains(&code) && code != 429);

@@ -1,5 +1,5 @@
 //! A bound on the number of open requests. Requests wait for a slot in a fair order. No profile can have all slots: a
-//! profile with slow requests, for example because of an admission webhook, leaves some to others.
+//! profile with slow requests, for example because of an admission webhook, leaves slots to other profiles.
 
 use std::{
     collections::HashMap,
@@ -49,7 +49,7 @@ impl Slots {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting.push(flow, sender);
         self.hand_out();
-        // The sender stays in the queue until it gives a slot.
+        // The queue keeps the sender until the sender gives a slot.
         receiver.await.ok()
     }
 
@@ -59,7 +59,7 @@ impl Slots {
             // The state must be unlocked, because dropping a slot below locks it.
             let next = self.state().next();
             let Some((waiting, profile)) = next else { return };
-            // A slot for a request that was dropped is given back here.
+            // The slot of a dropped request is given back at this place.
             let _ = waiting.send(Slot { slots: self.clone(), profile });
         }
     }
@@ -74,7 +74,7 @@ impl State {
     fn next(&mut self) -> Option<(oneshot::Sender<Slot>, Arc<str>)> {
         while self.n_free > 0 {
             let Self { open, of_profile, waiting, .. } = self;
-            // A request for no profile is one of the process itself.
+            // A request without a profile is a request of the process itself.
             let has_room = |profile: &str| profile.is_empty() || open.get(profile).is_none_or(|open| open < of_profile);
             let (Flow { profile, .. }, waiting) = waiting.pop(has_room)?;
             if waiting.is_closed() {

@@ -1,4 +1,4 @@
-//! How a task ends if another task that it waits for has ended early.
+//! The end of a task if another task that it waits for has ended early.
 
 use std::{any::Any, panic};
 

@@ -24,12 +24,12 @@ pub(crate) struct Call {
     /// The query in its encoded form.
     pub(crate) query: String,
     pub(crate) content_type: Option<String>,
-    /// The body; null if there is none.
+    /// The body; null without a body.
     pub(crate) body: Value,
     reply: oneshot::Sender<Reply>,
 }
 
-/// The body of a watch that stays open until this is dropped.
+/// The body of a watch that stays open until this value is dropped.
 pub(crate) struct Stream(channel::Sender<Bytes, BoxError>);
 
 pub(crate) fn server() -> (Client, Server) {
@@ -90,7 +90,7 @@ impl Call {
         let _ = self.reply.send(Ok(Response::builder().status(code).body(body).unwrap()));
     }
 
-    /// Answers as API Priority and Fairness does when it has no room.
+    /// Answers as API Priority and Fairness answers a request for which it has no room.
     pub(crate) fn turn_away(self, retry_after: u32) {
         let body = Full::from("Too many requests, please try again later.\n").map_err(BoxError::from).boxed_unsync();
         let answer = Response::builder().status(429).header("retry-after", retry_after).body(body).unwrap();

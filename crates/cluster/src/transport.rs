@@ -1,12 +1,12 @@
 //! The HTTP client below every request: sockets, TLS, HTTP/2, proxies, and the headers of each request.
 //!
-//! It is kube's own client except for the connections. kube's connections speak only HTTP/1.1 and are not kept alive,
-//! so a peer that vanished without a message is noticed late. These connections are client-go's
+//! The client is kube's own, except for the connections. kube's connections speak only HTTP/1.1 and have no keep-alive,
+//! so the client notices late that a peer vanished. The connections of this module are client-go's
 //! (`k8s.io/client-go/transport/cache.go`, `k8s.io/apimachinery/pkg/util/net/http.go`): HTTP/2 over TLS if the server
 //! has it, pings over HTTP/2, and TCP keep-alive below both. A connection is given up if its peer sends nothing for 45
 //! seconds.
 //!
-//! This client sends nothing twice, since only a writer can decide which requests may be repeated.
+//! The client never repeats a request, since only a writer can decide which requests may be repeated.
 
 use std::{sync::Arc, time::Duration};
 
@@ -63,7 +63,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
 const IDLE: Duration = Duration::from_secs(90);
 
 /// The bytes of one answer over HTTP/2 that a server may send before the caller reads them, as in Go's client. An API
-/// server ends a watch that it cannot write to.
+/// server ends a watch whose client does not read.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// The bytes of all answers together that a server may send, as in Go's client. The number is so large that slow
 /// readers of some answers never hold up the others.
@@ -100,8 +100,8 @@ type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 /// The service that turns a request into its answer. A [`Client`] passes requests to a background task of its own, so a
-/// client around another client would add such a task to each request. Services are therefore stacked here, and one
-/// client is made from them.
+/// client around another client would add such a task to each request. This module therefore stacks services, and makes
+/// one client from them.
 #[derive(Clone)]
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,
@@ -131,7 +131,7 @@ impl Transport {
         self.service.oneshot(request).await
     }
 
-    /// This transport with another service in front of it.
+    /// The transport with another service in front of it.
     pub(crate) fn with_service<S>(self, service: S) -> Self
     where
         S: Service<Request<Body>, Response = Answer, Error = BoxError> + Clone + Send + Sync + 'static,
@@ -151,9 +151,9 @@ impl Transport {
 }
 
 /// The way to the server that `config` names. It uses the timeouts, proxy, certificates and headers of `config`, but
-/// not its `default_retry`. This may run a credential plugin.
+/// not its `default_retry`. The call may run a credential plugin.
 ///
-/// This must be called inside a tokio runtime.
+/// It must be made inside a tokio runtime.
 pub(crate) fn transport(config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     let mut connector = boxed(http_connector());
     if let Some(proxy) = &config.proxy_url {
@@ -218,8 +218,8 @@ fn https_connector(
     Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
 }
 
-/// The TLS settings for the server. A server without TLS needs no certificate authority. So it is not an error if the
-/// system has none, as in a container image built `FROM scratch`.
+/// The TLS settings for the server. Only a server with TLS needs a certificate authority. A system without authorities
+/// is therefore no error, as in a container image built `FROM scratch`.
 fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
     let is_plain = config.cluster_url.scheme_str() == Some("http");
     if is_plain && config.root_cert.is_none() {
@@ -232,7 +232,7 @@ fn tls(config: &Config) -> Result<ClientConfig, TransportError> {
 
 /// The whole transport, over sockets that `connector` opens.
 fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport, TransportError> {
-    // The credential plugin of a kubeconfig may run here.
+    // This call may run the credential plugin of a kubeconfig.
     let auth_layer = config.auth_layer()?;
     let mut tls = tls(config)?;
     tls.alpn_protocols = http2.application_protocols();

@@ -4,15 +4,16 @@
 //! one bounded channel. If its reader is slow, the tasks wait, and in the end the API server waits too: nothing is
 //! dropped.
 //!
-//! The watches promise this to the reader. An object is applied before it is deleted. An object that vanished while no
-//! watch was open is still reported as deleted. An object that was replaced under its name is first deleted, then
-//! applied. No object is applied twice in the same resource version, unless [`WatchHandle::tell_pods_again`] asks for
-//! it. Each kind reports after its first complete list that it is synced, or that it may not be listed; it does so
-//! again after each list that [`WatchHandle::relist`] or [`WatchHandle::tell_pods_again`] asked for.
+//! The watches make the following promises to the reader. An object is applied before it is deleted. An object that
+//! vanished while no watch was open is still reported as deleted. An object that was replaced under its name is first
+//! deleted, then applied. No object is applied twice in the same resource version, unless
+//! [`WatchHandle::tell_pods_again`] asks for it. Each kind reports after its first complete list that it is synced, or
+//! that it may not be listed; the report is repeated after each list that [`WatchHandle::relist`] or
+//! [`WatchHandle::tell_pods_again`] asked for.
 //!
-//! `kube::runtime::watcher` is not used. It relists at resource version 0, which may go back in time after an API
-//! server failed over. It restarts at once and for ever if a server keeps hanging up. One object that it cannot decode
-//! loses the whole page.
+//! `kube::runtime::watcher` is not used. That watcher relists at resource version 0, which may go back in time after an
+//! API server failed over. It restarts at once and for ever if a server keeps closing the connection. One object that
+//! it cannot decode loses the whole page.
 
 use std::{
     fmt,
@@ -54,7 +55,7 @@ pub enum WatchEvent {
     NodesSynced,
     ObjectApplied {
         kind: Arc<KindRef>,
-        /// The namespace; empty for objects without one.
+        /// The namespace; empty for objects without a namespace.
         namespace: String,
         name: String,
         /// The whole object without `metadata.managedFields`.
@@ -70,12 +71,12 @@ pub enum WatchEvent {
     /// ceases to serve the kind.
     Synced {
         kind: Arc<KindRef>,
-        /// The server's answer if it does not serve the kind.
+        /// The answer of a server that does not serve the kind.
         missing: Option<String>,
     },
-    /// This user may not list and watch the kind, so its objects are unknown. `Synced` follows once the user may. The
-    /// event is repeated for each list that [`WatchHandle::relist`] asked for. Pods and nodes have no such event: only
-    /// the log reports them.
+    /// The scheduler's user may not list and watch the kind, so the kind's objects are unknown. `Synced` follows once
+    /// the user may. The event is repeated for each list that [`WatchHandle::relist`] asked for. Pods and nodes have no
+    /// such event: only the log reports them.
     Forbidden {
         kind: Arc<KindRef>,
         /// The rule that the user's ClusterRole lacks.
@@ -136,7 +137,7 @@ pub struct WatchHandle {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RelistRequests {
     lists: u64,
-    /// The number of these lists that report every pod again.
+    /// The number of requested lists that report every pod again.
     whole_lists_of_pods: u64,
 }
 
@@ -154,8 +155,8 @@ impl WatchHandle {
         self.relists.send_modify(|requests| requests.lists += 1);
     }
 
-    /// Does the same as [`Self::relist`], and reports every pod again, changed or not, for a reader that has not kept
-    /// them all.
+    /// Relists as [`Self::relist`] does, and reports every pod again, changed or not, for a reader that has not kept
+    /// all pods.
     pub fn tell_pods_again(&self) {
         self.relists.send_modify(|requests| {
             requests.lists += 1;

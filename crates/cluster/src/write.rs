@@ -37,8 +37,8 @@ mod status;
 mod tests;
 
 /// The number of bindings that one writer and its clones keep open at a time. A scheduler needs fewer to saturate an
-/// API server at a few milliseconds per request. The number is also small enough to open a connection for each, which
-/// HTTP/1.1 requires.
+/// API server at a few milliseconds per request. The number is also small enough for one connection for each binding,
+/// which HTTP/1.1 requires.
 const MAX_OPEN_BINDINGS: usize = 64;
 
 /// The maximum number of open patches of pods' status. These patches are less urgent than bindings.
@@ -164,12 +164,12 @@ impl Writer {
         Self { client, lanes: Arc::new(Lanes::new()), throttle: None, flow: Flow::default() }
     }
 
-    /// This writer with a limit of `rate`. Retries count like first requests.
+    /// A copy of the writer with a limit of `rate`. Retries count like first requests.
     pub fn with_rate(self, rate: RequestRate) -> Self {
         Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
-    /// This writer for requests of this flow.
+    /// A copy of the writer for requests of this flow.
     #[must_use]
     pub fn on_behalf_of(self, flow: Flow) -> Self {
         Self { flow, ..self }
@@ -197,7 +197,8 @@ impl Writer {
         Err(failure.into())
     }
 
-    /// Writes the differences between `patch` and the status that it was made from. Sends no request if there are none.
+    /// Writes the differences between `patch` and the status from which it was made. Sends no request without a
+    /// difference.
     pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
         let Some(body) = patch.body(clock::now()) else { return Ok(()) };
         let path = pod.object().path(Some("status"))?;
@@ -212,11 +213,11 @@ impl Writer {
     }
 
     /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes
-    /// it. Budgets are not checked here, because the scheduler has already done so.
+    /// it. The writer does not check budgets, because the scheduler has already checked them.
     ///
     /// The pod is read first: its present conditions determine the patch, and a pod that is being deleted is left
-    /// alone. It is read again after a conflict. It counts as gone only if it is then being deleted, or another pod has
-    /// its name.
+    /// alone. It is read again after a conflict. The pod counts as gone only if it is then being deleted, or if another
+    /// pod has its name.
     pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         match self.mark_and_delete(pod, message).await {
             Err(WriteError::NotFound { .. } | WriteError::Leaving { .. }) => Ok(Evicted::AlreadyGone),
@@ -245,7 +246,7 @@ impl Writer {
         Ok(Evicted::Deleted { node: victim.spec.node_name, resource_version: victim.metadata.resource_version })
     }
 
-    /// The pod in its present state; `None` if it is gone or being deleted, or another pod has its name.
+    /// The pod in its present state; `None` if the pod is gone or being deleted, or if another pod has its name.
     async fn find_victim(&self, pod: &PodRef) -> Result<Option<api::Pod>, WriteError> {
         let path = pod.object().path(None)?;
         let found =
@@ -465,7 +466,7 @@ impl PatchType {
     }
 }
 
-/// The last failure of a request, and whether one of its tries may have taken effect.
+/// The last failure of a request, and whether a try of the request may have taken effect.
 struct FinalFailure {
     failure: RequestFailure,
     maybe_done: bool,

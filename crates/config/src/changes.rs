@@ -35,8 +35,8 @@ impl Settings {
     }
 
     /// The settings that a scheduler with these settings can take over from `new`, and the fields that it cannot change
-    /// while it runs. Those fields are `leaderElection`, `delayCacheUntilActive`, and the fields of `clientConnection`
-    /// except `qps` and `burst`.
+    /// while it runs. The fields that cannot change are `leaderElection`, `delayCacheUntilActive`, and the fields of
+    /// `clientConnection` except `qps` and `burst`.
     #[must_use]
     pub fn take_over(&self, new: Self) -> (Self, Vec<Change>) {
         let ClientConnection { qps, burst, .. } = new.client_connection;

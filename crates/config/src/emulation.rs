@@ -88,13 +88,13 @@ pub struct Emulation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulated {
     pub gates: Gates,
-    /// Facts that an operator should know: the version differs from the one that was asked for, or gates have no effect.
+    /// Facts that an operator should know: the version differs from the requested version, or gates have no effect.
     pub warnings: Vec<String>,
 }
 
 impl Emulation {
     /// Reads the values of the three flags. Each flag may be given several times. A value that no release accepts is an
-    /// error here.
+    /// error.
     ///
     /// # Errors
     /// A value makes no sense.

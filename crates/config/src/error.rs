@@ -1,7 +1,7 @@
 //! Mistakes in a configuration, in words that help an operator to correct them.
 //!
 //! The reader does not stop at the first mistake. [`Problems`] collects the mistakes, and [`ConfigError`] shows one per
-//! line, with the file and the field. The wording of field errors follows Kubernetes' own.
+//! line, with the file and the field. Field errors have Kubernetes' words.
 
 use std::{cell::RefCell, fmt};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The text is neither YAML nor JSON, or contains a key twice.
+    /// The text is not YAML or JSON, or contains a key twice.
     #[error("{file}: not valid YAML or JSON, correct the syntax: {source}")]
     Syntax {
         /// The name that the caller gave to the text.
@@ -32,8 +32,8 @@ pub enum ConfigError {
     Render(#[source] serde_saphyr::SerializeError),
 }
 
-/// The command line, or a file that it names, is wrong: nothing was started. A command that fails with this error exits
-/// with 2.
+/// The command line, or a file that the command line names, is wrong: nothing was started. A command that fails with
+/// this error exits with 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);

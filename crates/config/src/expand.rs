@@ -84,7 +84,7 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
         check_point(point, key, own, context);
         let implements = |name: &str| context.catalogue.points(name).is_some_and(|points| points.contains(point));
         sets.by_point.insert(point, plugins_at(own, &selection.multi_point, implements));
-        // A plugin that may be loaded later sorts the queue if no other plugin does.
+        // A plugin that may be loaded later sorts the queue if no other plugin sorts it.
         let is_without = point == Point::QueueSort && sets.at(point).is_empty();
         let may_implement = |name: &str| {
             point != Point::QueueSort || implements(name) || is_without && context.catalogue.awaits_only(name)
@@ -145,7 +145,8 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
     }
 }
 
-/// A plugin can only be missing for good if the program has no plugins directory and no plugins from registries.
+/// A missing plugin may still come from a plugins directory or a registry, so this error needs a program without
+/// either.
 fn not_found_advice(name: &str) -> String {
     format!("correct the name, or give --plugins-dir DIR with {name}.wasm in it")
 }

@@ -18,9 +18,9 @@ pub struct Extender {
     pub preempt_verb: String,
     /// Empty if the extender does not score.
     pub prioritize_verb: String,
-    /// Factor for the extender's scores; positive if it scores.
+    /// Factor for the extender's scores; positive for an extender that scores.
     pub weight: i64,
-    /// Empty if the extender does not bind. At most one extender does.
+    /// Empty if the extender does not bind. At most one extender binds.
     pub bind_verb: String,
     /// Whether to speak HTTPS.
     pub enable_https: bool,
@@ -67,7 +67,7 @@ pub struct ManagedResource {
     pub ignored_by_scheduler: bool,
 }
 
-/// The timeout that kube-scheduler uses for an extender that sets none.
+/// The timeout that kube-scheduler uses for an extender without a timeout.
 const DEFAULT_HTTP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads and checks `extenders`.

@@ -135,7 +135,7 @@ pub enum GateError {
         "unrecognized feature gate: {name}: kube-scheduler {release} has none of this name; correct it, or leave it out"
     )]
     Unknown { name: String, release: &'static str },
-    /// kube-scheduler cannot switch the gate either.
+    /// The gate is locked in kube-scheduler, too.
     #[error("cannot set feature gate {name} to {}, feature is locked to {default}", !default)]
     Locked { name: String, default: bool },
     /// kube-scheduler can switch the gate.
@@ -199,7 +199,7 @@ impl Gates {
     /// Switches a gate. A gate can always be switched to its default.
     ///
     /// # Errors
-    /// There is no such gate, or it cannot be switched.
+    /// The gate does not exist, or cannot be switched.
     pub fn switch(&mut self, name: &str, value: bool) -> Result<Concern, GateError> {
         let release = self.release.as_str();
         let gate = self.find(name).ok_or_else(|| GateError::Unknown { name: name.to_owned(), release })?;

@@ -1,7 +1,7 @@
 //! Strict reading of a JSON object, field by field.
 //!
 //! [`Fields`] remembers the names that were read, so that [`Fields::finish`] can report the others as unknown. A field
-//! of the wrong type is reported and read as absent. `null` counts as absent, as it does in Kubernetes. These functions
+//! of the wrong type is reported and read as absent. `null` counts as absent, as it does in Kubernetes. The functions
 //! do not fail: mistakes go to [`Problems`], so that one pass reports them all with their full paths.
 
 use std::cell::RefCell;
@@ -71,12 +71,12 @@ impl<'a> Fields<'a> {
         self.typed(name, "must be a duration such as \"15s\" or \"1m30s\"", |value| parse_duration(value.as_str()?))
     }
 
-    /// The object under `name`; empty if it is absent.
+    /// The object under `name`; empty if the field is absent.
     pub(crate) fn object(&self, name: &'static str) -> Self {
         Self::new(self.at(name), self.value(name), self.problems)
     }
 
-    /// The elements of the list under `name` with their paths; empty if it is absent.
+    /// The elements of the list under `name` with their paths; empty if the field is absent.
     pub(crate) fn list(&self, name: &'static str) -> Vec<(String, &'a Value)> {
         let Some(list) = self.typed(name, "must be a list", Value::as_array) else { return Vec::new() };
         let path = self.at(name);

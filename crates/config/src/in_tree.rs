@@ -24,7 +24,8 @@ pub struct InTree {
 pub(crate) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
 /// The plugins of the default profile with the weights in its file; zero means that there is none, which counts as 1.
-/// The order decides which filter runs first. Both are those of `pkg/scheduler/apis/config/v1/default_plugins.go`.
+/// The order decides which filter runs first. Weights and order come from
+/// `pkg/scheduler/apis/config/v1/default_plugins.go`.
 const DEFAULT_PROFILE: [(&str, i32); 20] = [
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
@@ -56,7 +57,7 @@ const MISSING_PLUGINS: [(&str, &[Point]); 3] = [
     ("PodGroupPodsCount", &[]),
 ];
 
-/// Points at which kube-scheduler asks a plugin, while this scheduler acts on its own: it holds back a pod while its
+/// Points at which kube-scheduler asks a plugin, while this scheduler asks no plugin: it holds back a pod while its
 /// preemption is in progress, and does not ask DefaultPreemption.
 const DONE_BY_THE_SCHEDULER: [(&str, Point); 1] = [("DefaultPreemption", Point::PreEnqueue)];
 
@@ -68,7 +69,7 @@ impl InTree {
         Self { built_ins: points.collect(), features: Features::default() }
     }
 
-    /// This catalogue for a scheduler with these features.
+    /// The catalogue for a scheduler with these features.
     #[must_use]
     pub fn with_features(self, features: Features) -> Self {
         Self { features, ..self }

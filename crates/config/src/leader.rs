@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::fields::Fields;
 
-/// The settings by which one of several schedulers becomes the active one.
+/// The settings by which one of several schedulers becomes active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Whether schedulers elect a leader. If not, this scheduler works without a lease.
+    /// Whether schedulers elect a leader. Without an election, the scheduler works without a Lease.
     pub leader_elect: bool,
     /// Other schedulers take over when the lease was not renewed for this long.
     pub lease_duration: Duration,
-    /// The leader gives up if it could not renew the lease for this long.
+    /// A leader that could not renew the Lease for this long gives up.
     pub renew_deadline: Duration,
     /// The time between two attempts to acquire or renew the lease.
     pub retry_period: Duration,
@@ -28,7 +28,7 @@ pub struct LeaderElection {
 const RESOURCE_LOCK: &str = "leases";
 
 /// Reads and checks `leaderElection`. If election is off, only types are checked, as in kube-scheduler. `resource_name`
-/// is the default for a document without one.
+/// is the default for a document without a name.
 pub(crate) fn read_leader_election(fields: Fields<'_>, resource_name: &'static str) -> LeaderElection {
     let leader_elect = fields.flag("leaderElect").unwrap_or(true);
     // Zero and the empty string count as unset, as in Kubernetes' own defaulting.

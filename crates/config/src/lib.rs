@@ -1,6 +1,6 @@
-//! What did the operator ask for? This crate reads `KubeSchedulerConfiguration` documents into complete, validated
-//! [`Settings`], `PluginHostConfiguration` documents into [`PluginHostSettings`], and `TracingConfiguration` documents
-//! into [`TracingSettings`].
+//! Reads the operator's files: `KubeSchedulerConfiguration` documents into complete, validated [`Settings`],
+//! `PluginHostConfiguration` documents into [`PluginHostSettings`], and `TracingConfiguration` documents into
+//! [`TracingSettings`].
 //!
 //! A `KubeSchedulerConfiguration` is read in one strict pass. `settings` reads the top level, and `profile` reads one
 //! scheduling profile. The plugin lists of a profile are merged with the defaults in `merge` and expanded to the

@@ -26,7 +26,7 @@ pub struct Migration {
     pub notes: Vec<String>,
 }
 
-/// Makes a document of the current version from one of an earlier release, in YAML or JSON.
+/// Makes a document of the current version from a document of an earlier release, in YAML or JSON.
 ///
 /// # Errors
 /// The text is not such a document.

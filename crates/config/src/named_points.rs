@@ -1,8 +1,8 @@
 //! The plugins that a configuration enables at an extension point by the point's own list.
 //!
 //! A configuration that enables a plugin at a point which the plugin does not implement is refused, as in
-//! kube-scheduler. If the plugin is loaded after the configuration was read, or a later binary lacks the point, the
-//! scheduler already runs. Then the answer of [`NamedPoints::missed`] says the same as the refusal.
+//! kube-scheduler. The configuration cannot be refused if the plugin is loaded later, or if a later binary lacks the
+//! point, because the scheduler already runs. [`NamedPoints::missed`] returns the text of the refusal for these cases.
 
 use berth_framework::{Point, Points};
 use berth_model::PluginName;
@@ -41,8 +41,8 @@ impl NamedPoints {
         Self(entries)
     }
 
-    /// The lists of this profile that enable the plugin although its binary implements `points` alone, each with what
-    /// is wrong.
+    /// The lists of this profile that enable the plugin although its binary implements `points` alone, each with its
+    /// mistake.
     #[must_use]
     pub fn missed(&self, plugin: &str, scheduler_name: &str, points: Points) -> Vec<String> {
         let is_missed = |it: &&NamedPoint| {

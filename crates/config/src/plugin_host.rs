@@ -41,7 +41,7 @@ const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
 const SCHEDULING_THREAD_TIME: Duration = Duration::from_secs(1);
 /// Preemption asks each Filter plugin about every node.
 const POST_FILTER_TIME: Duration = Duration::from_secs(1);
-/// Half of the thread's time. The pods of other profiles get the other half.
+/// Half of the thread's time. The pods of other profiles get at least the other half.
 const TIME_PER_SECOND: Duration = Duration::from_millis(500);
 /// A burst of events may delay everything else for this long.
 const BURST: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const OUTPUT_BYTES: u64 = 16 << 20;
 /// One status has at most this many reasons, and one answer has at most this many effects: no person reads more.
 const OUTPUT_ELEMENTS: u32 = 1024;
-/// This is enough to follow a plugin by reading the log. More lines would hide the scheduler's own.
+/// A reader of the log can follow a plugin with this number of lines. More lines would hide the scheduler's own lines.
 const LOG_LINES_PER_SECOND: u32 = 20;
 /// A plugin that fails for every pod reaches this number within a few pods. A plugin that fails less than once in two
 /// minutes does not.
@@ -59,7 +59,7 @@ const QUARANTINE_FAULTS: u32 = 5;
 const QUARANTINE_WINDOW: Duration = Duration::from_secs(600);
 /// A hundred calls that exceed their time limit take this time.
 const QUARANTINE_LOST: Duration = Duration::from_secs(5);
-/// The time is long enough for an operator to read what happened, and short enough that pods do not wait long after the
+/// The time is long enough for an operator to read the report, and short enough that pods do not wait long after the
 /// cause has passed.
 const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
 /// A busy cluster calls a plugin thousands of times in a minute.
@@ -67,16 +67,16 @@ const PROBATION_PERIOD: Duration = Duration::from_secs(60);
 /// One timeout on a loaded machine is not reason enough to go back to the old version.
 const PROBATION_FAULTS: u32 = 2;
 
-/// This is several times the size of a plugin that contains an interpreter of Python or JavaScript.
+/// The limit is several times the size of a plugin that contains an interpreter of Python or JavaScript.
 const FILE_BYTES: u64 = 128 << 20;
 const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
 const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 
 /// Plugins that take more would delay the pods of other profiles for longer than users would accept.
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
-/// One namespace takes at most half of the time from the others.
+/// One namespace takes at most half of the time from the other namespaces.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
-/// All other pods wait for this long during one search.
+/// One search may delay all other pods for this long.
 const SEARCH: Duration = Duration::from_millis(250);
 
 /// The operator's settings for plugins, complete and validated.
@@ -96,9 +96,9 @@ pub struct PluginHostSettings {
 pub struct PluginSettings {
     /// The limits of each instance of the plugin.
     pub limits: PluginLimits,
-    /// The grants in the plugin's own entry; `None` if it has none.
+    /// The grants in the plugin's own entry; `None` if the entry has no grants.
     pub grants: Option<PluginGrants>,
-    /// What happens to pods while the plugin is out of service.
+    /// The treatment of pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,
     /// The execution in the plugin's own entry; `None` if the entry has none.
     pub execution: Option<Execution>,
@@ -175,7 +175,7 @@ pub struct PluginGrants {
 pub struct PluginHostConfigError {
     /// The name that the caller gave to the text.
     pub file: String,
-    /// The field, and what to write there, if the problem does not say it.
+    /// The field and the value to write in it, if the problem does not name them.
     pub advice: Option<String>,
     /// The problem, with the field, line and column.
     #[source]
@@ -317,7 +317,7 @@ impl PluginHostSettings {
         self.scheduling_thread
     }
 
-    /// The digests of binaries that never serve, whatever their name and their source.
+    /// The digests of binaries that never serve, under any name and from any source.
     #[must_use]
     pub fn denied_digests(&self) -> &BTreeSet<Digest> {
         &self.denied_digests

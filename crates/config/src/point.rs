@@ -13,7 +13,7 @@ pub trait PluginCatalogue {
     /// The points that `plugin` implements, or `None` if no plugin of that name exists.
     fn points(&self, plugin: &str) -> Option<Points>;
 
-    /// The names of all plugins that exist, including those that this build lacks.
+    /// The names of all plugins that exist, including plugins that this build lacks.
     fn names(&self) -> Vec<PluginName>;
 
     /// The features that differ from the oldest release that this program knows. They decide defaults and the allowed
@@ -24,7 +24,7 @@ pub trait PluginCatalogue {
 
     /// Whether a plugin that does not exist may be loaded later and may implement any point. A configuration may name
     /// such a plugin wherever a plugin can be named; with `multiPoint` the plugin sorts the queue if no existing plugin
-    /// does.
+    /// sorts it.
     fn awaits(&self, plugin: &str) -> bool {
         let _ = plugin;
         false

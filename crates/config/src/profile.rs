@@ -1,7 +1,7 @@
 //! One scheduling profile: the scheduler name, the plugins for its pods, and their arguments.
 //!
 //! A profile is read from one entry of `profiles`. The entry is merged with the default plugin set and expanded, and
-//! gets complete arguments. Arguments of built-in plugins are checked here and filled with defaults. Arguments of other
+//! gets complete arguments. Arguments of built-in plugins are checked and completed with defaults. Arguments of other
 //! plugins are passed on unchanged, because only the plugin can check them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ impl Profile {
         Self { scheduler_name, percentage_of_nodes_to_score, plugins, plugin_config, features, selection }
     }
 
-    /// The plugins that the own list of a point enables, each with the point and the key of the list.
+    /// The plugins that a point's own list enables, each with the point and the key of the list.
     pub(crate) fn enabled_by_point(&self) -> impl Iterator<Item = (Point, &'static str, &PluginName)> {
         points_with_keys().flat_map(move |(point, key)| {
             let enabled = self.selection.points.get(&point).into_iter().flat_map(|own| &own.enabled);
@@ -147,7 +147,7 @@ fn read_set(fields: Fields<'_>) -> PluginSet {
     }
     for plugin in fields.objects("disabled") {
         set.disabled.extend(read_name(&plugin));
-        // Kubernetes uses one type for both lists, so a weight is allowed here and has no meaning.
+        // Kubernetes uses one type for both lists, so a weight is allowed in this list, but has no meaning.
         plugin.whole32("weight");
         plugin.finish();
     }

@@ -49,7 +49,7 @@ pub struct Settings {
 /// The connection to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientConnection {
-    /// The path of a kubeconfig file. If it is empty, the cluster is the one in which the program runs.
+    /// The path of a kubeconfig file. An empty path stands for the cluster in which the program runs.
     pub kubeconfig: String,
     /// The value of the header `Accept`. If it is empty, `content_type` is used.
     pub accept_content_types: String,
@@ -268,7 +268,7 @@ fn read_identity(fields: &Fields<'_>) {
 }
 
 fn read_parallelism(fields: &Fields<'_>) -> u32 {
-    // This number is enough to use a few cores. The number is kube-scheduler's.
+    // The default is kube-scheduler's.
     let parallelism = fields.whole32("parallelism").unwrap_or(16);
     if parallelism <= 0 {
         fields.invalid("parallelism", parallelism, "should be an integer value greater than zero");

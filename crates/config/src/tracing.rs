@@ -27,7 +27,7 @@ impl TracingSettings {
     /// Reads a document. `file_name` appears in errors.
     ///
     /// # Errors
-    /// The text is neither YAML nor JSON, or is not a `TracingConfiguration` with possible values.
+    /// The text is not YAML or JSON, or is not a valid `TracingConfiguration`.
     pub fn from_text(file_name: &str, text: &str) -> Result<Self, ConfigError> {
         let document: Value = serde_saphyr::from_str(text)
             .map_err(|error| ConfigError::Syntax { file: file_name.to_owned(), source: Box::new(error) })?;

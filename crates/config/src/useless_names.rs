@@ -69,8 +69,8 @@ impl UselessName {
 }
 
 impl Settings {
-    /// Names of plugins in the document of these settings that have no effect. A plugin that is enabled and does not
-    /// exist yet is listed only if its name is close to the name of an existing plugin.
+    /// Names of plugins without effect in the document of these settings. A plugin that is enabled and does not exist
+    /// yet is listed only if its name is close to the name of an existing plugin.
     #[must_use]
     pub fn useless_names(&self, document: &Value, catalogue: &dyn PluginCatalogue) -> Vec<UselessName> {
         let there = catalogue.names();
@@ -101,7 +101,7 @@ impl PluginHostSettings {
     }
 }
 
-/// The names with which the names of one profile are compared.
+/// The known names, which the names of one profile are compared with.
 struct ProfileNames<'a> {
     path: String,
     /// The plugins that exist.
@@ -118,7 +118,8 @@ impl ProfileNames<'_> {
         self.profile.plugins.named().iter().any(|enabled| *enabled == name)
     }
 
-    /// A name without effect. It is compared with the plugins that exist and those that the profile enables.
+    /// A name without effect. The plugins that exist and the plugins that the profile enables were searched for the
+    /// name.
     fn useless(&self, field: String, name: &str, reason: Reason) -> UselessName {
         let known = self.there.iter().chain(self.profile.plugins.named());
         UselessName::new(field, name, reason, &known.map(PluginName::as_str).collect::<Vec<_>>())

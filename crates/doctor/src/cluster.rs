@@ -1,4 +1,4 @@
-//! The API server. These checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
+//! The API server. The checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
 //! whether this user may do what the scheduler does, and whether the kinds that plugins read exist.
 
 use std::{
@@ -48,7 +48,7 @@ impl fmt::Display for LeaseName<'_> {
 /// The Lease of the cluster's own scheduler.
 const KUBE_SCHEDULERS_LEASE: LeaseName<'static> = LeaseName { namespace: "kube-system", name: "kube-scheduler" };
 
-/// What the API server answered to the first questions.
+/// The API server's answers to the first questions.
 pub(crate) struct Answer {
     connection: Result<Connection, ConnectError>,
     /// The server's facts, and how long it takes to answer; `None` without a connection.
@@ -121,8 +121,8 @@ pub(crate) async fn look(
     }
 }
 
-/// Warns of kinds that the plugins of profiles need and the server does not serve. Kubernetes' own kinds are not asked
-/// for, because the release decides which of them there are.
+/// Warns of kinds that the plugins of profiles need and the server does not serve. Kubernetes' own kinds are not
+/// checked, because they follow from the release.
 async fn kinds(client: &Client, Setup { settings, plugins }: &Setup, findings: &mut Findings) {
     let (kinds, inventory) = (Kinds::new(client.clone()), &plugins.inventory);
     let names: BTreeSet<_> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();

@@ -1,4 +1,4 @@
-//! A running scheduler. These checks ask whether it is healthy, and whether every plugin serves.
+//! A running scheduler. The checks ask whether it is healthy, and whether every plugin serves.
 
 use std::{net::SocketAddr, path::PathBuf};
 

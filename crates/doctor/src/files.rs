@@ -37,7 +37,7 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
     if let Some(file) = &options.tracing_config_file
         && let Err(error) = check_tracing_config(file)
     {
-        findings.problem(Area::Configuration, error.to_string(), "correct what is named");
+        findings.problem(Area::Configuration, error.to_string(), "correct the named mistake");
     }
     let plugins_dir = plugins_dir(options, findings);
     let compiler = options.plugins.compiler.clone();
@@ -45,7 +45,7 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
     let found = match Plugins::inspect(rules, &sources, FaultSink::default()) {
         Ok(found) => found,
         Err(error) => {
-            findings.problem(Area::Plugins, chain(&error), "correct what is named");
+            findings.problem(Area::Plugins, chain(&error), "correct the named mistake");
             return None;
         }
     };
@@ -83,7 +83,7 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
 
 /// Adds one problem for each mistake in a configuration, even if the message of a mistake has several lines.
 fn unreadable(error: &ReadingError, findings: &mut Findings) {
-    let mut problem = |text: String| findings.problem(Area::Configuration, text, "correct what is named");
+    let mut problem = |text: String| findings.problem(Area::Configuration, text, "correct the named mistake");
     match error {
         ReadingError::Invalid(ConfigError::Invalid { file, problems }) => {
             problems.iter().for_each(|mistake| problem(format!("{file}: {mistake}")));
@@ -151,7 +151,7 @@ fn names(options: &Options, settings: &Settings, plugins: &Plugins, findings: &m
 /// The operator's rules for plugins.
 struct PluginSettings {
     rules: Rules,
-    /// Whether the rules are those of the operator's file. Otherwise the file cannot be used, and nothing is granted.
+    /// Whether the rules come from the operator's file. Otherwise the file cannot be used, and nothing is granted.
     are_known: bool,
 }
 
@@ -169,7 +169,7 @@ fn plugin_settings(options: &Options, findings: &mut Findings) -> PluginSettings
                 findings.warning(Area::Configuration, text, "correct the kind, unless a CRD defines it");
             }
         }
-        Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct what is named"),
+        Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct the named mistake"),
     }
     PluginSettings { rules, are_known }
 }
@@ -247,7 +247,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
             is_complete &= is_there(name, &profile.scheduler_name, plugins, findings);
         }
     }
-    // `refused_arguments` builds an instance of each plugin. The plugin checks its arguments then.
+    // `refused_arguments` builds an instance of each plugin. The new instance checks its arguments.
     for refused in plugins.inventory.refused_arguments(settings) {
         findings.problem(Area::Configuration, refused, "correct the plugin's pluginConfig");
         is_complete = false;
@@ -256,7 +256,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
         return;
     }
     match plugins.inventory.profiles(settings) {
-        Err(error) => findings.problem(Area::Configuration, chain(&error), "correct what is named"),
+        Err(error) => findings.problem(Area::Configuration, chain(&error), "correct the named mistake"),
         Ok(profiles) => {
             let names: Vec<&str> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             let text = format!("profiles {}: every plugin exists and accepts its arguments", names.join(", "));
@@ -284,14 +284,14 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
     let text = format!("profile {profile:?} enables {name}, but {origin} does not exist");
     match rules.plugin(name).failure_policy {
         FailurePolicy::Fail => {
-            let fix = "put it there; until then the profile's pods stay pending (failurePolicy: Fail)";
+            let fix = "put the file there; until then the profile's pods stay pending (failurePolicy: Fail)";
             findings.problem(Area::Plugins, text, fix);
         }
         FailurePolicy::Ignore => {
             findings.warning(
                 Area::Plugins,
                 text,
-                "put it there; until then pods are scheduled without the plugin (failurePolicy: Ignore)",
+                "put the file there; until then pods are scheduled without the plugin (failurePolicy: Ignore)",
             );
         }
     }

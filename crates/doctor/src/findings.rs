@@ -14,7 +14,7 @@ pub struct Finding {
     pub result: Verdict,
     /// The subject of the check, and its condition. A YAML error spans several lines.
     pub text: String,
-    /// What to do about it.
+    /// The action that corrects the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

@@ -43,7 +43,7 @@ pub struct Cluster {
     /// The kubeconfig of the command line or of the configuration. `None` is the default kubeconfig, or the service
     /// account of this pod.
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; `None` is its current one.
+    /// The context of the kubeconfig; `None` stands for the current context.
     pub context: Option<String>,
     /// Whether nothing is installed yet, so that the Lease needs no holder.
     pub is_before_installation: bool,
@@ -61,7 +61,8 @@ pub struct RunningScheduler {
 /// Runs all checks. The findings are in the order of the areas.
 pub async fn examine(mut options: Options) -> Vec<Finding> {
     let mut findings = Findings::default();
-    // The release decides which settings are allowed and which rights are needed, so it is asked for first.
+    // The release decides which settings are allowed and which rights are needed, so the checks ask for the release
+    // first.
     let answer = match &options.cluster {
         Some(cluster) => Some(Answer::of(cluster).await),
         None => None,

@@ -24,7 +24,8 @@ const N_EXAMPLES: usize = 3;
 /// The number of nodes that are shown with all their scores.
 const N_BEST: usize = 10;
 
-/// The number of cycles that an analysis uses: the cycle of its call, and those after it. A plugin knows one pod in each.
+/// The number of cycles that an analysis uses: the cycle of its call, and the cycles after it. A plugin knows one pod
+/// in each cycle.
 pub const CYCLES: u64 = 16;
 
 /// The plugin that refuses nodes because of amounts.
@@ -40,14 +41,14 @@ pub struct Analysis {
     pub feasible: usize,
     /// The number of nodes that no plugin refuses, but with room that is reserved for nominated pods.
     pub reserved_for_nominated: usize,
-    /// The reason why the pod fits on no node, whatever the nodes are like.
+    /// The reason why the pod fits on no node, regardless of the nodes.
     pub pod_rejected: Option<PodRejected>,
-    /// The message of a plugin that broke. The rest of the answer is then unknown.
+    /// The message of a plugin that failed. The other fields of the answer are then unknown.
     pub error: Option<String>,
     /// The plugins whose PreFilter names nodes that do not exist.
     pub missing_nodes: Vec<MissingNodes>,
     /// The report of each plugin on its own, in the order of the profile.
-    pub plugins: Vec<PluginReport>,
+    pub plugins: Vec<PluginAnalysis>,
     /// Each set of plugins that refuse the same nodes. The smallest sets come first, and among sets of the same size
     /// the most frequent.
     pub combinations: Vec<Combination>,
@@ -57,7 +58,7 @@ pub struct Analysis {
     pub best: Vec<RankedNode>,
     /// The nodes' amounts of the resources that the pod requests.
     pub resources: Vec<ResourceSum>,
-    /// The result of evicting pods; `None` if that was not tried.
+    /// The result of evicting pods; `None` if no eviction was tried.
     pub preemption: Option<Preemption>,
     /// Changes with which the pod would fit, if no node fits at the moment.
     pub suggestions: Vec<Suggestion>,
@@ -66,7 +67,7 @@ pub struct Analysis {
     pub took: Vec<PluginTook>,
     /// The report on the node that the caller asked about.
     pub node: Option<NodeReport>,
-    /// What plugins say in their own words, in the order of the profile.
+    /// The plugins' own words, in the order of the profile.
     pub words: Vec<PluginWords>,
     /// The words that could not be had, with the reasons. [`Explanation::notes`](crate::Explanation::notes) takes them.
     #[serde(skip)]
@@ -97,7 +98,8 @@ pub struct PodRejected {
     pub message: String,
 }
 
-/// The nodes to which a plugin's PreFilter restricts the pod, and that do not exist. Kubernetes ignores such names.
+/// The names of nodes that do not exist and to which a plugin's PreFilter restricts the pod. Kubernetes ignores these
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingNodes {
@@ -109,15 +111,15 @@ pub struct MissingNodes {
     pub examples: Vec<String>,
 }
 
-/// The answers of one plugin about all nodes, as if it were the only one.
+/// The answers of one plugin about all nodes, as if it were the only plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PluginReport {
+pub struct PluginAnalysis {
     /// The name of the plugin.
     pub plugin: String,
     /// The number of nodes that the plugin refuses.
     pub rejected: usize,
-    /// The number of these nodes that no other plugin refuses.
+    /// The number of nodes that only this plugin refuses.
     pub alone: usize,
     /// The reasons, the most frequent first. A node counts for each of its reasons.
     pub reasons: Vec<ReasonCount>,
@@ -139,7 +141,7 @@ pub struct ReasonCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Combination {
-    /// The names of the plugins. Each of them refuses all of these nodes, and no other plugin does.
+    /// The names of the plugins. Each of them refuses all of these nodes, and no other plugin refuses any of them.
     pub plugins: Vec<String>,
     /// The number of nodes.
     pub nodes: usize,
@@ -155,9 +157,9 @@ pub struct Preemption {
     pub node: Option<String>,
     /// The number of pods that would have to leave.
     pub victims: usize,
-    /// Namespace and name of some of these pods.
+    /// Namespace and name of some victims.
     pub examples: Vec<String>,
-    /// The number of further pods that would be named here if the caller were allowed to see them.
+    /// The number of further pods that would be named if the caller were allowed to see them.
     #[serde(default)]
     pub unnamed: usize,
     /// The PodDisruptionBudgets that these evictions would violate. Preemption evicts pods against a budget only if
@@ -168,7 +170,7 @@ pub struct Preemption {
     pub message: String,
 }
 
-/// What a plugin says about the pod in its own words.
+/// A plugin's own words about the pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginWords {
@@ -194,7 +196,7 @@ pub struct NodeReport {
     pub reasons: Vec<NodeReason>,
     /// The resources of which the node has too little.
     pub lacks: Vec<Lack>,
-    /// The scores of the node, if it fits and nodes were scored.
+    /// The scores of the node; `None` if the node does not fit or no nodes were scored.
     pub scores: Option<RankedNode>,
     /// The scores of the node that the pod has, or of the best node if the pod has none. `None` if this is the node of
     /// the report, or if nothing was scored.
@@ -205,8 +207,8 @@ pub struct NodeReport {
 }
 
 /// Asks the plugins about the pod of `call` on all nodes. The plugins must have been synced with the table of the call.
-/// They must not be instances that schedule, because the cycle of the call begins and ends here, as do the next ones, of
-/// which there are fewer than [`CYCLES`].
+/// They must not be instances that schedule, because the analysis begins and ends the cycle of the call and the cycles
+/// after it, together at most [`CYCLES`].
 pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Analysis {
     let mut analysis = Analysis { nodes: question.order.len(), ..Analysis::default() };
     let asked = ask(profile, call, question, &mut analysis);
@@ -247,7 +249,7 @@ pub struct Refusals {
     pub plugins: Vec<String>,
     /// The name of each node that is refused, and the positions of its plugins in [`Self::plugins`].
     pub nodes: Vec<(String, Vec<usize>)>,
-    /// The reason why the pod fits on no node, whatever the nodes are like.
+    /// The reason why the pod fits on no node, regardless of the nodes.
     pub pod_rejected: Option<String>,
 }
 
@@ -400,7 +402,7 @@ fn count(profile: &Profile, call: &Call<'_>, rejections: &[Rejection], refused: 
     plugins.dedup();
     for plugin in plugins {
         let of_plugin: Vec<&Rejection> = rejections.iter().filter(|rejection| rejection.plugin == plugin).collect();
-        analysis.plugins.push(PluginReport {
+        analysis.plugins.push(PluginAnalysis {
             plugin: profile.name(plugin).to_string(),
             rejected: of_plugin.iter().map(|rejection| rejection.nodes.len()).sum(),
             alone: sets.get([plugin].as_slice()).map_or(0, Vec::len),

@@ -15,10 +15,10 @@ pub enum Cause {
     Bound,
     /// The pod has a node, and is about to be bound to it.
     Binding,
-    /// The pod fits on no node, whatever nodes are added: it names something that does not exist, or asks for something
-    /// impossible. Only built-in plugins are known to mean this.
+    /// The pod would not fit on any new node: it names something that does not exist, or asks for something impossible.
+    /// Only the rejections of built-in plugins are known to have this meaning.
     Misconfigured,
-    /// The pod requests more of a resource than any node has, even when empty.
+    /// The pod requests more of a resource than even an empty node has.
     LargerThanAnyNode,
     /// Something holds the pod back: a scheduling gate, a plugin, or the absence of a plugin.
     Held,
@@ -26,9 +26,9 @@ pub enum Cause {
     WaitingForVictims,
     /// A plugin rejects the pod as a whole, before it looks at nodes, for example because a quota is full.
     Rejected,
-    /// All nodes together have enough of what the pod requests, but no single node has.
+    /// All nodes together have enough resources for the pod's requests, but no single node has enough.
     Fragmented,
-    /// The nodes that would accept the pod have too little left of what it requests.
+    /// The nodes that would accept the pod have too few free resources for its requests.
     OutOfCapacity,
     /// Each node is refused for a reason other than its remaining resources.
     Constrained,
@@ -70,8 +70,8 @@ impl Cause {
 }
 
 /// The built-in plugins whose final rejections at PreFilter are about the pod itself: a claim that does not exist, or
-/// terms that contradict each other. A rejection by another plugin may end without a change of the pod, as that of a
-/// full quota does.
+/// terms that contradict each other. A rejection by another plugin may end without a change of the pod, as the
+/// rejection for a full quota does.
 const CHECK_THE_POD: [&str; 7] = [
     "DynamicResources",
     "InterPodAffinity",

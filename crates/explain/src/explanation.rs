@@ -19,7 +19,7 @@ pub struct Explanation {
     /// The pod and its state.
     #[serde(flatten)]
     pub subject: Subject,
-    /// The last decision about the pod, if it is still kept.
+    /// The last decision about the pod; `None` if it is no longer kept.
     pub decision: Option<DecisionRecord>,
     /// The age of that decision, in milliseconds.
     pub decided_milliseconds_ago: Option<u64>,

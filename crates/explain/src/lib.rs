@@ -1,10 +1,10 @@
 //! This crate explains why a pod is on its node, or why it waits.
 //!
-//! Two things are explained. A [`DecisionRecord`] is what is kept of a cycle: it is made from a
+//! An explanation has two parts. A [`DecisionRecord`] keeps the decision of a cycle: it is made from a
 //! [`Decision`](berth_framework::run::Decision) while the cycle's buffers exist, and it is small enough to keep many
 //! ([`DecisionRing`]). An [`Analysis`] is made when a user asks: every Filter plugin is asked about every node on its
-//! own, on a copy of the cluster, and plugins may add [their own words](PluginWords). Both become part of an [`Explanation`], which is data; [`text`](Explanation::text)
-//! shows it to people.
+//! own, on a copy of the cluster, and plugins may add [their own words](PluginWords). Both become part of an
+//! [`Explanation`], which is data; [`text`](Explanation::text) shows it to people.
 //!
 //! This crate knows neither the scheduler, nor a clock, nor the API server: the caller provides the subject and the
 //! plugins to ask.
@@ -27,7 +27,7 @@ mod text;
 mod words;
 
 pub use analysis::{
-    Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginReport, PluginTook, PluginWords, PodRejected,
+    Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginAnalysis, PluginTook, PluginWords, PodRejected,
     Preemption, ReasonCount, Refusals, analyze, refusals,
 };
 pub use budgets::ViolatedBudget;
@@ -39,6 +39,6 @@ pub use question::Question;
 pub use record::{DecisionRecord, Made, NotBound, Outcome, PluginScore, RankedNode, Rejected, Sampled};
 pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
-pub use subject::{Holder, PodName, Retry, State, Subject, WaitsFor};
+pub use subject::{Holder, PodIdentity, Retry, State, Subject, WaitsFor};
 pub use suggestion::Suggestion;
 pub use words::add_words;

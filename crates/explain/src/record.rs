@@ -33,18 +33,18 @@ pub struct DecisionRecord {
     pub outcome: Outcome,
     /// The part of the cluster that the cycle examined.
     pub sampled: Sampled,
-    /// The best nodes with their scores, the best first. Empty if they were not kept: when many pods arrive at once,
-    /// they are kept for only some of the pods.
+    /// The best nodes with their scores, the best first. When many pods arrive at once, the scores of only some pods
+    /// are kept. The list is empty for all other pods.
     pub best: Vec<RankedNode>,
     /// The nodes that plugins rejected. They are kept under the same condition as [`Self::best`], or if no node fits.
     pub rejected: Vec<Rejected>,
-    /// The reason why the pod was not bound to the node afterwards. `None` if it was bound, or may still be.
+    /// The reason why the pod was not bound to the node afterwards. `None` if the pod was bound, or may still be bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<NotBound>,
     /// The cycle of the attempt, which is only known to the scheduler that made it.
     #[serde(skip)]
     pub cycle: CycleId,
-    /// The id of the attempt's trace, if the host traces it. The host sets this.
+    /// The id of the attempt's trace, if the host traces the attempt. The host sets the id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<str>>,
 }
@@ -55,7 +55,7 @@ pub struct DecisionRecord {
 pub struct NotBound {
     /// The extension point, such as `Permit`; `None` if the attempt ended for another reason.
     pub point: Option<String>,
-    /// The plugin that rejected the pod or failed there; `None` if no plugin did.
+    /// The plugin that rejected the pod or failed there; `None` if no plugin rejected the pod or failed.
     pub plugin: Option<String>,
     /// The message of that plugin, or of the scheduler.
     pub message: String,
@@ -106,7 +106,7 @@ pub struct Sampled {
     pub visited: usize,
     /// The number of nodes that passed.
     pub feasible: usize,
-    /// Whether the answers were those for earlier pods of the same equivalence class.
+    /// Whether the answers were given for earlier pods of the same equivalence class.
     pub has_earlier_answers: bool,
     /// Whether the node was the next best for the previous pod, which has the same signature. No other node was then
     /// examined.
@@ -124,7 +124,7 @@ pub struct RankedNode {
     /// `metadata.name`.
     #[serde(with = "shared_text")]
     pub node: Arc<str>,
-    /// The sum of the weighted scores; `None` if nothing was scored because there was no choice.
+    /// The sum of the weighted scores; `None` if no node was scored, because only one node passed.
     pub total: Option<i64>,
     /// The scores from each plugin.
     pub scores: Vec<PluginScore>,
@@ -280,7 +280,8 @@ fn rejected(plugin: Arc<str>, message: String, nodes: &NodeSet, table: &ClusterT
     Rejected { plugin, nodes: nodes.len(), message, examples: nodes.iter().take(N_EXAMPLES).map(name).collect() }
 }
 
-/// The best nodes, the best first. Among equal nodes the one that was found first comes first, as in the cycle.
+/// The best nodes, the best first. Among nodes with equal scores, the node that was found first comes first, as in the
+/// cycle.
 pub(crate) fn ranked(profile: &Profile, table: &ClusterTable, findings: &Findings, limit: usize) -> Vec<RankedNode> {
     let rows: Vec<NodeIdx> = findings.feasible().iter().collect();
     let totals = findings.totals();

@@ -11,7 +11,7 @@ pub struct Lack {
     pub resource: String,
     /// The amount that the pod requests.
     pub requested: i64,
-    /// The amount that is left on the node; negative if the requests there exceed what the node has.
+    /// The amount that is left on the node; negative if the requests on the node exceed its amount.
     pub free: i64,
     /// The amount that is missing.
     pub missing: i64,
@@ -22,7 +22,7 @@ pub struct Lack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSum {
-    /// Its name.
+    /// The name of the resource.
     pub resource: String,
     /// The amount that the pod requests.
     pub requested: i64,

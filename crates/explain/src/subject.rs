@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
     /// The names of the pod.
-    pub pod: PodName,
+    pub pod: PodIdentity,
     /// `spec.schedulerName`.
     pub scheduler_name: String,
     /// `spec.priority`.
@@ -31,7 +31,7 @@ pub struct Subject {
 
 /// The names of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodName {
+pub struct PodIdentity {
     /// `metadata.namespace`.
     pub namespace: String,
     /// `metadata.name`.
@@ -64,7 +64,7 @@ pub enum State {
         since_milliseconds: u64,
         /// The time until its backoff ends.
         backoff_ends_in_milliseconds: Option<u64>,
-        /// The number of pods in activeQ that are tried before it.
+        /// The number of pods in activeQ that are tried before the pod.
         behind: Option<usize>,
     },
     /// The pod has no node and is not to be scheduled, because it is being deleted.
@@ -99,7 +99,7 @@ pub struct Holder {
     pub plugin: String,
     /// The time for which the plugin has held the pod.
     pub since_milliseconds: u64,
-    /// The time until the plugin has held the pod for too long; `None` if there is no such limit.
+    /// The time until the plugin has held the pod for too long; `None` if no limit is set.
     pub ends_in_milliseconds: Option<u64>,
     /// The reason in the plugin's current words, or in the scheduler's words if the plugin is not in service. At Permit
     /// and PreBind, the objects that the plugin's newest answer waits for, with its message. `None` if the plugin was not
@@ -113,7 +113,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Takes in what the plugin answers at the moment.
+    /// Takes in the plugin's current answer.
     pub fn answers(&mut self, status: &Status) {
         self.would_let_go = status.is_success();
         self.message = (!self.would_let_go).then(|| status.message());

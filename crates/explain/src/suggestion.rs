@@ -33,7 +33,7 @@ pub struct Suggestion {
     pub change: String,
     /// The number of nodes on which the changed pod fits.
     pub nodes: usize,
-    /// Some of these nodes.
+    /// Some of the nodes.
     pub examples: Vec<String>,
 }
 
@@ -54,11 +54,11 @@ enum Change {
 pub(crate) struct Obstacles {
     /// The nodes that each plugin refuses on its own, by the plugin's name.
     pub(crate) refused: BTreeMap<String, NodeSet>,
-    /// The node that comes closest to fitting, among those that lack a resource.
+    /// The node that comes closest to fitting, among the nodes that lack a resource.
     pub(crate) nearest: Option<NodeIdx>,
 }
 
-/// The changes that help, each alone. If none does, all of them together, if that helps.
+/// The changes that help, each alone. If no single change helps, all changes together, if they help.
 ///
 /// # Errors
 /// The message of a plugin that broke.
@@ -70,7 +70,7 @@ pub(crate) fn suggestions(
 ) -> Result<Vec<Suggestion>, Status> {
     let changes = changes(call, obstacles);
     let mut helpful = Vec::new();
-    // Each changed pod has a cycle of its own: a component keeps the pod with which a cycle began.
+    // Each changed pod has a separate cycle: a component keeps the pod with which a cycle began.
     let mut cycles = (1..).map(|number| Call { cycle: CycleId(call.cycle.0.saturating_add(number)), ..*call });
     for (change, call) in changes.iter().zip(&mut cycles) {
         helpful.extend(confirmed(profile, &call, question, std::slice::from_ref(change))?);
@@ -89,7 +89,7 @@ fn changes(call: &Call<'_>, obstacles: &Obstacles) -> Vec<Change> {
     if refuses("NodeResourcesFit")
         && let Some(node) = obstacles.nearest
     {
-        // Where nothing is left, no smaller request helps. The number of pods is no request.
+        // A smaller request does not help on a node that has nothing left. The number of pods is no request.
         let shortages = shortages(table, pod, node);
         if !shortages.is_empty() && shortages.iter().all(|(resource, free)| *free > 0 && *resource != Sym::PODS) {
             changes.push(Change::Requests(shortages));

@@ -48,9 +48,9 @@ impl Explanation {
                 format!("it waits for pods to leave node {node}")
             }
             Cause::Fragmented => {
-                "the nodes together have enough of what it requests, but no single node has".to_owned()
+                "the nodes together have enough for its requests, but no single node has enough".to_owned()
             }
-            Cause::OutOfCapacity => "the nodes that would take it have too little left of what it requests".to_owned(),
+            Cause::OutOfCapacity => "the nodes that would take it have too little left for its requests".to_owned(),
             Cause::Constrained => match analysis {
                 Some(Analysis { nodes: 0, .. }) => "the cluster has no nodes".to_owned(),
                 Some(analysis) => format!("all {} nodes are rejected", analysis.nodes),
@@ -137,8 +137,8 @@ impl Explanation {
         Ok(())
     }
 
-    /// Names the attempts after the one of the decision. They have no decision, because they ended before the scheduler
-    /// looked for a node: for example, pods of this owner are held back after faults.
+    /// Names the attempts after the attempt of the decision. They have no decision, because they ended before the
+    /// scheduler looked for a node: for example, pods of this owner are held back after faults.
     fn write_later_attempts(&self, out: &mut String, decided: u32) -> fmt::Result {
         let (State::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
         let ended = "ended before the scheduler looked for a node";
@@ -324,7 +324,7 @@ fn write_ranking(out: &mut String, best: &[RankedNode]) -> fmt::Result {
 fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     writeln!(out, "\nAt the moment {}, of {} (worked out on a copy):", nodes_fit(analysis.feasible), analysis.nodes)?;
     if let Some(error) = &analysis.error {
-        writeln!(out, "  a plugin failed, so the rest is not known: {error}")?;
+        writeln!(out, "  a plugin failed, so its other answers are unknown: {error}")?;
     }
     if let Some(rejected) = &analysis.pod_rejected {
         writeln!(out, "  no node is looked at: {} ({})", rejected.message, rejected.plugins.join(", "))?;
@@ -341,7 +341,7 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
         writeln!(out, "  {:>6} refused by {plugins} together ({examples})", combination.nodes)?;
     }
     if analysis.reserved_for_nominated > 0 {
-        writeln!(out, "  {:>6} have no room next to the pods nominated there", analysis.reserved_for_nominated)?;
+        writeln!(out, "  {:>6} have no room next to the pods nominated to them", analysis.reserved_for_nominated)?;
     }
     if analysis.feasible == 0 && !analysis.nearest.is_empty() {
         writeln!(out, "Nearest nodes:")?;
@@ -408,7 +408,7 @@ fn write_plugins(out: &mut String, analysis: &Analysis) -> fmt::Result {
     Ok(())
 }
 
-/// What plugins say about the pod as a whole.
+/// The plugins' words about the pod as a whole.
 fn about_pod(analysis: &Analysis) -> impl Iterator<Item = &PluginWords> {
     analysis.words.iter().filter(|words| words.node.is_none())
 }

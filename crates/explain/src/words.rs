@@ -1,6 +1,7 @@
-//! What plugins say in their own words.
+//! The plugins' own words about a pod.
 //!
-//! The words come after everything else that plugins are asked: a plugin that breaks here costs only its words.
+//! Plugins are asked for their words after all other questions, so a plugin that breaks at this point costs only its
+//! words.
 
 use berth_framework::{
     Call, CycleId, Plugin, PluginIdx, Point, Profile, Status,
@@ -13,8 +14,8 @@ use crate::{
     question::Question,
 };
 
-/// Asks the plugins that explain themselves about the pod of `call`, and about the node of the question if there is one.
-/// The call and the question are those of [`analyze`](crate::analyze), which comes first.
+/// Asks the plugins that explain themselves about the pod of `call`, and about the node of the question if there is
+/// one. The call and the question are the arguments of [`analyze`](crate::analyze), which comes first.
 pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis: &mut Analysis) {
     let instances = (0u32..).map(PluginIdx).zip(profile.instances());
     let explaining = instances.filter(|(_, instance)| instance.plugin.points().contains(Point::Explain));
@@ -23,18 +24,19 @@ pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>
         return;
     }
     let call = Call { cycle: CycleId(call.cycle.0.saturating_add(CYCLES - 1)), ..*call };
-    // Whatever fails here has failed in the analysis, too. A plugin that broke fails again when it is asked for words.
+    // A point that fails in this call has failed in the analysis, too. A plugin that broke fails again when it is asked
+    // for words.
     let _ = look_at_all(profile, &call, question);
     for plugin in explaining {
         if let Err(status) = add_words_of(profile, plugin, &call, question.node, analysis) {
             let name = profile.name(plugin);
-            analysis.notes.push(format!("what {name} would say is not known: {}", status.message()));
+            analysis.notes.push(format!("the words of {name} are unknown: {}", status.message()));
         }
     }
     profile.end_cycle(call.cycle);
 }
 
-/// Takes the plugins through the points that choose a node, so that they have computed what they explain.
+/// Takes the plugins through the points that choose a node, so that they have computed the results that they explain.
 fn look_at_all(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Result<(), Status> {
     let mut attempt = Attempt::default();
     if let PreFilterOutcome::Rejected { .. } = run::pre_filter(profile, call, &mut attempt)? {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_explain::{
     Analysis, Cause, DecisionRecord, EarlierAttempt, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome,
-    PodName, PodRejected, Question, RankedNode, Rejected, Retry, Sampled, State, Subject, analyze,
+    PodIdentity, PodRejected, Question, RankedNode, Rejected, Retry, Sampled, State, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -52,7 +52,7 @@ fn subject() -> Subject {
         behind: None,
     };
     Subject {
-        pod: PodName { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
+        pod: PodIdentity { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
         scheduler_name: "berth".to_owned(),
         priority: 0,
         state,
@@ -72,7 +72,7 @@ fn sized(name: &str, cpu: &str) -> NodeMaker {
     node(name).allocatable("cpu", cpu).allocatable("memory", "8Gi").allocatable("pods", "10")
 }
 
-/// Two nodes that are small, one that is tainted, and one that is both.
+/// Two small nodes, a tainted node, and a small tainted node.
 fn mixed() -> TestCluster {
     let mut cluster = TestCluster::default();
     cluster.set_node(&sized("small-1", "1").build());
@@ -109,7 +109,7 @@ fn the_nearest_node_comes_first_and_says_what_it_lacks() {
     assert_eq!(explanation.reason, Cause::Fragmented, "{text}");
 }
 
-/// PreFilter of NodeAffinity names the nodes of the pod's `matchFields`. Here these are all nodes.
+/// PreFilter of NodeAffinity names the nodes of the pod's `matchFields`. In this test, the pod names all nodes.
 #[test]
 fn a_plugin_that_leaves_no_node_out_is_not_reported() {
     let field = |node: &str| {
@@ -128,7 +128,7 @@ fn a_plugin_that_leaves_no_node_out_is_not_reported() {
     assert!(!text.contains(" 0 refused by") && !text.contains("didn't satisfy plugin(s)"), "{text}");
 }
 
-/// A change is suggested only if the pod then fits. If none helps alone, all together may.
+/// A change is suggested only if the pod then fits. If no single change helps, all changes together may.
 #[test]
 fn changes_that_help_are_suggested() {
     let suggested = |pod: &api::Pod| -> Vec<(String, usize)> {

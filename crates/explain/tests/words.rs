@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_explain::{Analysis, Explanation, PluginWords, PodName, Question, State, Subject, add_words, analyze};
+use berth_explain::{Analysis, Explanation, PluginWords, PodIdentity, Question, State, Subject, add_words, analyze};
 use berth_framework::{
     Call, Configure, ConfigureError, CycleId, Explain, Filter, Manifest, PreFilter, Profile, RejectedNodes, Status,
     run::NominatedPods,
@@ -12,7 +12,8 @@ use berth_framework::{
 use berth_model::{NodeIdx, NodeSet, Pod, Time};
 use berth_testing::{TestCluster, node, pod};
 
-/// Keeps all pods off the first node, and says what its PreFilter saw. It fails if it is asked about a pod with priority 1.
+/// Keeps all pods off the first node, and names the cycle and the priority that its PreFilter saw. It fails if it is
+/// asked about a pod with priority 1.
 struct Talks {
     seen: Option<(CycleId, i32)>,
 }
@@ -94,7 +95,7 @@ fn explained(priority: i32, about: Option<&str>) -> Explanation {
 
 fn subject() -> Subject {
     Subject {
-        pod: PodName { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
+        pod: PodIdentity { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
         scheduler_name: "berth".to_owned(),
         priority: 0,
         state: State::NotCreated,
@@ -139,8 +140,8 @@ fn a_plugin_may_have_nothing_to_say() {
 #[test]
 fn words_that_fail_are_a_note() {
     let explanation = explained(1, None);
-    assert_eq!(explanation.notes, ["what Talks would say is not known: no words for it"]);
+    assert_eq!(explanation.notes, ["the words of Talks are unknown: no words for it"]);
     let analysis = explanation.analysis.as_ref().expect("it was worked out");
     assert_eq!((analysis.feasible, analysis.error.as_ref(), analysis.words.len()), (1, None, 0));
-    assert!(explanation.text().ends_with("\nNote: what Talks would say is not known: no words for it\n"));
+    assert!(explanation.text().ends_with("\nNote: the words of Talks are unknown: no words for it\n"));
 }

@@ -65,7 +65,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Adds all rules or none, and returns their names.
+    /// Adds all rules or no rule, and returns their names.
     ///
     /// # Errors
     /// A rule has a value that is not allowed, or a name that is taken.

@@ -14,12 +14,13 @@ pub struct Rule {
     /// The name under which the rule is listed and removed. If it is empty, the name is `fault-1`, `fault-2` and so on.
     #[serde(default)]
     pub name: String,
-    /// The requests that the rule is about. If this is missing, the rule is about all requests.
+    /// The requests that the rule is about. Without this field, the rule is about all requests.
     #[serde(default, rename = "match")]
     pub matches: Match,
-    /// What happens to them.
+    /// The fault of the requests that the rule selects.
     pub fault: InjectedFault,
-    /// The share of these requests, or of the events for [`InjectedFault::DuplicateEvents`], that the fault hits.
+    /// The share of the selected requests, or of the events for [`InjectedFault::DuplicateEvents`], to which the fault
+    /// happens.
     #[serde(default = "always")]
     pub probability: f64,
     /// The rule ends after this number of hits.
@@ -55,7 +56,7 @@ pub struct Match {
     pub user_agent: String,
 }
 
-/// What happens to a request or a watch that is hit.
+/// The fault of a request or a watch that the rule selects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum InjectedFault {
@@ -98,7 +99,7 @@ pub enum InjectedFault {
 /// The reason why rules are not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// The text is neither JSON nor YAML.
+    /// The text is not JSON or YAML.
     #[error("not YAML or JSON: {0}")]
     Syntax(Box<serde_saphyr::Error>),
     /// A field has a value that is not allowed.

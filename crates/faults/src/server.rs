@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// progress.
 ///
 /// `handler` answers all requests except those to `/faults`. It gets them after their delay. Its answer to a watch ends
-/// when `stopping` turns true, whatever the handler does.
+/// when `stopping` turns true, even if the handler goes on.
 pub async fn serve<H, F>(listener: TcpListener, faults: Arc<Faults>, mut stopping: watch::Receiver<bool>, handler: H)
 where
     H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 //! The answer to a watch as the rules change it: it may be cut or silenced, or events may be sent twice.
 //!
-//! Rules that are added while the watch is open apply to it, too. Events are lines of JSON. A watch in another format
-//! can only be cut and silenced.
+//! Rules that are added while the watch is open also apply to the watch. Events are lines of JSON. A watch in another
+//! format can only be cut and silenced.
 
 use std::{sync::Arc, time::Duration};
 

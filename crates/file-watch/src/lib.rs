@@ -20,7 +20,7 @@ use notify_debouncer_full::{
 /// The time is longer than any pause of a program that writes a file.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// A watch that lasts until it is dropped.
+/// A watch that lasts until this value is dropped.
 pub struct FileWatch {
     _debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
 }

@@ -10,8 +10,8 @@ use crate::{
 /// The moment at which a search for a node must end. The default is never.
 ///
 /// A plugin whose search may take longer than some milliseconds checks the deadline from time to time, and fails once
-/// it is over. The time of plugins that have an account does not count, because they have bounds of their own. The
-/// deadline is never over inside a component.
+/// it is over. The time of plugins that have an account does not count, because these plugins have their own bounds.
+/// The deadline is never over inside a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadline<'a>(Option<Limit<'a>>);
 
@@ -52,7 +52,7 @@ impl<'a> Deadline<'a> {
         })
     }
 
-    /// Checks the deadline at one of every 64 positions. Plugins that go through a pod's terms call this with the
+    /// Checks the deadline at one of every 64 positions. Plugins that go through a pod's terms call the method with the
     /// position of each term. A pod with few terms is never cut off.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// The time that the search may take in all; `None` if it has no limit.
+    /// The time that the search may take in all; `None` for a search without a limit.
     #[must_use]
     pub fn allowed(self) -> Option<Duration> {
         self.0.map(|limit| limit.allowed)

@@ -1,4 +1,4 @@
-//! The actions that a plugin asks for. The host checks each one against the operator's grants before it acts.
+//! The actions that a plugin asks for. The host checks each action against the operator's grants before it acts.
 
 use berth_model::serde_with::text_or_bytes;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub enum Effect {
         warning: bool,
         /// The reason, for people.
         reason: String,
-        /// What was done or tried.
+        /// The action that was done or tried.
         action: String,
         /// The text for people.
         note: String,

@@ -1,13 +1,13 @@
-//! The equivalence cache: it keeps what was computed for one pod for other pods of the same equivalence class.
+//! The equivalence cache: it keeps the results for one pod, for other pods of the same equivalence class.
 //!
-//! Pods of one class ([`EquivalenceClass`]) differ only in what identifies them, as the pods of one controller do. The
-//! owner of the cache decides what is kept for a class. [`run`](crate::run) keeps answers about nodes. The host of
-//! components keeps how far a component's answers reach, and the cycle that the pods of a class share there.
+//! Pods of one class ([`EquivalenceClass`]) differ only in their names, as the pods of one controller do. The owner of
+//! the cache chooses the type of the results. [`run`](crate::run) keeps answers about nodes. The host of components
+//! keeps the data on which a component's answers depend, and the cycle that the pods of a class share in the component.
 //!
 //! # Policy
 //! - A class gets an entry when its second pod comes. A pod that is unlike all others, for example one of a
 //!   StatefulSet, costs only a hash lookup.
-//! - [`CAPACITY`] classes have an entry. A new entry replaces the one that was not used for longest.
+//! - [`CAPACITY`] classes have an entry. A new entry replaces the entry that was not used for longest.
 //! - The owner decides when an entry no longer holds.
 
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub struct EquivalenceCache<T> {
     /// The hash of each entry's class. They are stored side by side, so that a search is fast.
     hashes: Vec<u64>,
     entries: Vec<Entry<T>>,
-    /// The position of the entry that was used last. Pods of one class often come one after the other.
+    /// The position of the newest used entry. Pods of one class often come one after the other.
     last: usize,
-    /// One half of the hash of each class that had a pod. The other half determines the place.
+    /// One half of the hash of each class that had a pod. The other half determines the position.
     seen: Vec<u32>,
     /// The number of lookups that found an entry. It serves as the clock for the age of entries.
     n_hits: u64,
@@ -66,7 +66,8 @@ impl<T> EquivalenceCache<T> {
         self.hit(self.last)
     }
 
-    /// Whether a pod of this class came before, and notes that one came now. An earlier pod may have been forgotten.
+    /// Whether a pod of this class came before. Notes that a pod of the class came. The cache may have forgotten
+    /// earlier pods.
     pub fn was_seen(&mut self, pod: &Pod) -> bool {
         self.seen.resize(N_REMEMBERED, 0);
         let hash = pod.equivalence_hash();
@@ -77,7 +78,7 @@ impl<T> EquivalenceCache<T> {
         self.seen.get_mut(place).is_some_and(|seen| std::mem::replace(seen, mark) == mark)
     }
 
-    /// Adds an entry for this pod's class, which must have none. Returns the entry that was replaced.
+    /// Adds an entry for this pod's class, which must have no entry yet. Returns the entry that was replaced.
     pub fn insert(&mut self, pod: &Pod, value: T) -> Option<T> {
         let oldest = if self.entries.len() < CAPACITY { None } else { self.oldest(|_| true) };
         let evicted = oldest.map(|at| {
@@ -102,7 +103,7 @@ impl<T> EquivalenceCache<T> {
         self.entries.iter().map(|entry| &entry.value)
     }
 
-    /// All entries; the one that was used last comes first.
+    /// All entries; the most recently used entry comes first.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         let last = self.last.min(self.entries.len());
         let (before, from_last) = self.entries.split_at_mut(last);
@@ -140,7 +141,7 @@ impl<T> EquivalenceCache<T> {
         drop(self.drain());
     }
 
-    /// The number of lookups that found an entry so far.
+    /// The number of lookups so far that found an entry.
     #[must_use]
     pub fn n_hits(&self) -> u64 {
         self.n_hits

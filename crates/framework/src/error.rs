@@ -1,7 +1,7 @@
-//! Errors that make a plugin unusable: its arguments, its start, the state that it was given.
+//! Errors that make a plugin unusable: its arguments, its start, or the state of the previous binary.
 //!
-//! A plugin gives the reason in its own words, and the operator reads them unchanged. So [`ConfigureError`] and
-//! [`RestoreError`] are made from any text; a crate with error types of its own implements `From` for them.
+//! A plugin gives the reason in its own words, and the operator reads these words unchanged. So [`ConfigureError`] and
+//! [`RestoreError`] are made from any text; a crate with its own error types implements `From` for them.
 
 use std::fmt::Display;
 
@@ -16,7 +16,7 @@ pub enum BuildError {
     /// The plugin read its arguments and refused them.
     #[error(transparent)]
     Refused(#[from] ConfigureError),
-    /// The plugin could not be started, or broke while it was being started. The reason names the plugin.
+    /// The plugin could not be started, or broke during its start. The reason names the plugin.
     #[error("{0}")]
     Start(String),
 }

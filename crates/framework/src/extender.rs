@@ -25,7 +25,7 @@ pub struct ExtenderProfile {
     pub filters: bool,
     /// Whether the extender has a preempt verb.
     pub preempts: bool,
-    /// The factor of the extender's scores; `None` if it gives no scores.
+    /// The factor of the extender's scores; `None` for an extender without scores.
     pub weight: Option<i64>,
     /// Whether the extender has a bind verb.
     pub binds: bool,
@@ -38,7 +38,7 @@ pub struct ExtenderVerdict {
     pub passed: Vec<String>,
     /// Nodes that do not pass but may pass after preemption, with the reason.
     pub failed: Vec<(String, String)>,
-    /// Nodes that do not pass whatever is evicted, with the reason. They take precedence over `failed`.
+    /// Nodes that do not pass even if pods are evicted, with the reason. They take precedence over `failed`.
     pub unresolvable: Vec<(String, String)>,
 }
 
@@ -53,7 +53,7 @@ pub struct ExtenderVictims {
     pub n_violations: i64,
 }
 
-/// An extender gave no answer, or an unusable one.
+/// An extender gave no answer, or an unusable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ExtenderError(String);
@@ -68,7 +68,7 @@ impl ExtenderError {
 
 /// The extenders of a scheduler. A call may block until the extender's timeout.
 pub trait Extenders: Debug + Send + Sync {
-    /// The extenders in the order in which they are asked: first those that are not ignorable.
+    /// The extenders in the order in which they are asked: first the extenders that are not ignorable.
     fn list(&self) -> &[ExtenderProfile];
 
     /// Whether the extender is interested in the pod: the pod asks for a resource that the extender manages, or the
@@ -78,7 +78,7 @@ pub trait Extenders: Debug + Send + Sync {
     /// Asks which of `nodes` pass the extender.
     ///
     /// # Errors
-    /// The extender did not answer as it should.
+    /// The extender gave no valid answer.
     fn filter(
         &self,
         extender: ExtenderIdx,
@@ -89,7 +89,7 @@ pub trait Extenders: Debug + Send + Sync {
     /// Asks which of these preemptions the extender agrees to.
     ///
     /// # Errors
-    /// The extender did not answer as it should.
+    /// The extender gave no valid answer.
     fn preempt(
         &self,
         extender: ExtenderIdx,

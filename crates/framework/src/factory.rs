@@ -8,8 +8,8 @@ use crate::{
     plugin::{Plugin, PluginVersion, Points},
 };
 
-/// How to make a plugin written in Rust, both natively and inside a component. [`plugin!`](crate::plugin) implements
-/// the rest.
+/// The constructor of a plugin that is written in Rust, both natively and inside a component.
+/// [`plugin!`](crate::plugin) implements the rest.
 pub trait Configure: Plugin + Sized {
     /// The plugin's own description. The answer is the same for every configuration.
     fn describe() -> Manifest;

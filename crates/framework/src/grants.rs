@@ -33,8 +33,8 @@ mod shared_rules {
 /// The name that matches every API group, kind or namespace.
 const ANY: &str = "*";
 
-/// The effects for which a plugin may ask. The grants also contain what the plugin may see. That is not checked
-/// here; a message uses it to show the whole configuration entry.
+/// The effects for which a plugin may ask. The grants also name the objects that the plugin may see. This module does
+/// not check the rights to see; a message uses it to show the whole configuration entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     permissions: u16,
@@ -55,7 +55,7 @@ pub struct ObjectRule {
     /// The API groups. The core group is the empty text; `*` is every group except the kinds that must be named.
     pub api_groups: Vec<String>,
     /// The kinds, such as `PersistentVolumeClaim`, or with a subresource `PersistentVolumeClaim/status`. `*` is every
-    /// kind except those that must be named, and `*/status` is the status of all these kinds.
+    /// kind except the kinds that must be named, and `*/status` is the status of all these kinds.
     pub kinds: Vec<String>,
     /// The allowed actions.
     pub verbs: Vec<Verb>,
@@ -63,7 +63,7 @@ pub struct ObjectRule {
     pub objects: RuleObjects,
 }
 
-/// The objects of its kinds that a rule covers.
+/// The objects that a rule covers, among the objects of the rule's kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RuleObjects {
     /// The pod of the cycle.
@@ -101,27 +101,27 @@ const GUARDED_KINDS: [&str; 9] = [
     "ServiceAccount",
 ];
 
-/// API groups whose kinds all give such power or rights.
+/// API groups whose kinds all give power over the cluster or rights.
 const GUARDED_GROUPS: [&str; 16] = [
-    // These groups decide who may do what, and identify users.
+    // The first groups control access, and identify users.
     "admissionregistration.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
     "certificates.k8s.io",
     "rbac.authorization.k8s.io",
-    // These groups decide which kinds exist, which servers serve and store them, and which requests the API server
+    // The next groups decide which kinds exist, which servers serve and store them, and which requests the API server
     // handles first.
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "flowcontrol.apiserver.k8s.io",
     "internal.apiserver.k8s.io",
     "storagemigration.k8s.io",
-    // This group decides which of several controllers leads, and which nodes are alive.
+    // The Leases of this group decide which of several controllers leads, and which nodes are alive.
     "coordination.k8s.io",
-    // These groups run pods.
+    // The next groups run pods.
     "apps",
     "batch",
-    // These groups isolate pods and keep them available.
+    // The last groups isolate pods and keep them available.
     "networking.k8s.io",
     "node.k8s.io",
     "policy",
@@ -145,7 +145,7 @@ impl Grants {
         Self { permissions, objects: GrantedObjects::ByRules(rules.into()), ..Self::default() }
     }
 
-    /// Adds what the plugin may see: whole objects of these kinds, and with `pod_json` the JSON of pending pods.
+    /// Adds rights to see: whole objects of these kinds, and with `pod_json` the JSON of pending pods.
     #[must_use]
     pub fn with_reads(mut self, reads: Vec<ObjectKind>, pod_json: bool) -> Self {
         (self.reads, self.pod_json) = (reads, pod_json);
@@ -181,7 +181,7 @@ impl Grants {
     }
 
     /// Whether a rule covers the change. `covers` is called with the objects of each rule that names the kind and the
-    /// verb, and says whether the changed object is one of them.
+    /// verb, and says whether the changed object is among them.
     pub fn allow_access(&self, access: &ObjectAccess<'_>, covers: impl Fn(&RuleObjects) -> bool) -> bool {
         match &self.objects {
             GrantedObjects::All => true,
@@ -195,7 +195,7 @@ impl Grants {
         *self == Self::default()
     }
 
-    /// The entry of a `PluginHostConfiguration` that grants all of this to the plugin, on one line.
+    /// The entry of a `PluginHostConfiguration` with these grants for the plugin, on one line.
     #[must_use]
     pub fn entry(&self, plugin: &str) -> String {
         format!("plugins: [{{name: {plugin}, {}}}]", self.field())
@@ -260,12 +260,12 @@ impl ObjectRule {
         }
         let (kinds, groups) = (GUARDED_KINDS.join(", "), GUARDED_GROUPS.join(", "));
         Some(format!(
-            "\"*\" does not cover what gives power over the cluster: {kinds} of the core group (\"\"), and the groups \
-             {groups}; a rule that means them names the group and the kind"
+            "\"*\" does not cover the kinds that give power over the cluster: {kinds} of the core group (\"\"), and the \
+             groups {groups}; a rule that means them names the group and the kind"
         ))
     }
 
-    /// The narrowest rule that covers changes like this one of `objects`.
+    /// The narrowest rule that covers changes of `objects` by this kind of access.
     #[must_use]
     pub fn for_access(access: &ObjectAccess<'_>, objects: RuleObjects) -> Self {
         let (group, kind) = access.group_and_kind();

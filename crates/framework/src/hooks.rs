@@ -23,19 +23,19 @@ pub trait Follow {
     fn follow(&mut self, table: &ClusterTable);
 }
 
-/// A hook of plugins that say which of their answers hold for later pods too. Such a plugin is asked again only about
-/// nodes that changed.
+/// A hook by which a plugin says which of its answers also hold for later pods. A plugin with this hook is asked again
+/// only about nodes that changed.
 pub trait Reuse {
     /// The reach of the plugin's answers about the pod. A native plugin is asked in each cycle after PreFilter, and
     /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
     /// `wit/reuse.wit` says; pods that are alike must have the same signature. The call must cost little.
     ///
-    /// Whatever the answer is, QueueingHint is asked about only one of several waiting pods that are alike when a node
-    /// or another pod changes.
+    /// With any answer, QueueingHint is asked about only one of several waiting pods that are alike when a node or
+    /// another pod changes.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 
-/// What a plugin's answers at Filter and Score about one node depend on, besides the plugin's configuration.
+/// The data on which a plugin's answers at Filter and Score about one node depend, besides the plugin's configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// Answers depend on anything in the cluster, or on the identity of the pod, so the plugin is asked about each pod.
@@ -43,20 +43,20 @@ pub enum Reach {
     #[default]
     Cluster,
     /// Answers depend on the node's own row, and on the pod apart from its identity
-    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) says what belongs to that). The plugin may then be
-    /// asked about any nodes in any order, and at Score also about nodes that did not pass. If the plugin normalises,
-    /// the score of a node depends on its raw score and on the lowest and the highest raw score.
+    /// ([`Pod::is_equivalent`](berth_model::Pod::is_equivalent) lists the fields of the identity). The plugin may then
+    /// be asked about any nodes in any order, and at Score also about nodes that did not pass. If the plugin
+    /// normalises, the score of a node depends on its raw score and on the lowest and the highest raw score.
     Row {
         /// A number for everything else that answers depend on. Answers of another version are forgotten.
         version: u64,
     },
-    /// Answers depend on nothing. Whatever the cluster holds, the plugin lets such pods into the queue, lets them pass
-    /// everywhere, scores all nodes 0, and reserves and prepares nothing. It need not be asked.
+    /// Answers depend on nothing. The plugin lets such pods into the queue with any data in the cluster, lets them pass
+    /// on every node, scores all nodes 0, and reserves and prepares nothing. The plugin need not be asked.
     Nothing,
     /// [`Self::Nothing`], and in addition such pods on nodes make no difference to any of the plugin's answers as long
     /// as the plugin lives. So a component need not be sent them.
     NothingAnywhere,
-    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to one. A pod may
+    /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to a node. A pod may
     /// matter if the plugin has given none of these three answers about the pod's class. The plugin is then asked
     /// again.
     NothingYet,
@@ -100,8 +100,8 @@ pub trait Hosted {
     fn out_of_service(&self) -> Option<Status>;
 
     /// Checks whether the plugin may take more of the scheduling thread's time. The scheduler asks at the start of a
-    /// cycle and before a question outside of cycles. If the plugin has no time and pods may do without it, the
-    /// scheduler skips the plugin at all of its points until a later call of this method finds that it has time again.
+    /// cycle and before a question outside of cycles. If the plugin has no time and is optional, the scheduler skips
+    /// the plugin at all of its points until a later call of this method finds that the plugin has time again.
     ///
     /// # Errors
     /// The plugin has used up its share, and pods may not do without it: the attempt fails with this status.
@@ -135,7 +135,7 @@ pub trait Hosted {
         Ok(())
     }
 
-    /// Keeps what changed in the cluster since the plugin was last updated, for [`Self::tell_kept_changes`]. The plugin
+    /// Keeps the changes in the cluster since the plugin was last updated, for [`Self::tell_kept_changes`]. The plugin
     /// itself is not called. Returns whether something was kept.
     fn keep_changes(&mut self, _source: &dyn DeltaSource) -> bool {
         false
@@ -145,8 +145,8 @@ pub trait Hosted {
     /// next asked something.
     fn tell_kept_changes(&mut self) {}
 
-    /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without it.
-    /// Returns whether they may.
+    /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without the
+    /// plugin. Returns whether pods may do without it.
     fn pass_over(&mut self) -> bool {
         false
     }
@@ -155,7 +155,7 @@ pub trait Hosted {
     fn answered_badly(&mut self, reason: &str);
 }
 
-/// The source from which a replica gets what it has missed.
+/// The source from which a replica gets the changes that it has missed.
 pub trait DeltaSource {
     /// Everything in `needs` that changed after `generation`. The delta is full if `generation` is 0 or too long ago.
     /// The replica has followed the symbols up to `symbols_position`: the [`Delta::symbols_position`] of its last

@@ -1,5 +1,5 @@
-//! A compile-time check: a trait that a plugin implements but does not list in `plugin!` would never be called, so it
-//! is a compiler error.
+//! A compile-time check: a plugin lists every trait that it implements in `plugin!`. A trait that is missing in the
+//! list would never be called, so it is a compiler error.
 
 use std::marker::PhantomData;
 

@@ -7,10 +7,9 @@
 /// plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, Sign; Follow, EndCycle);
 /// ```
 ///
-/// This implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also defines a macro
-/// that has the name of the type. The SDK's `export!` gets the list from this macro. If the type implements a
-/// trait of an extension point or hook that the list lacks, the code does not compile, because the trait would never be
-/// called.
+/// The macro implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also defines a macro that
+/// has the name of the type. The SDK's `export!` gets the list from this macro. If the type implements a trait of an
+/// extension point or hook that the list lacks, the code does not compile, because the trait would never be called.
 ///
 /// ```compile_fail
 /// # use berth_framework::{Call, Configure, ConfigureError, CycleId, EndCycle, Manifest, PostBind, plugin};

@@ -9,7 +9,7 @@ use crate::{effect::Permission, grants::ObjectRule, object_kind::ObjectKind};
 pub struct Needs {
     /// Columns of the node table.
     pub columns: Columns,
-    /// The keys of [`berth_model::Column::Labels`] that the replica holds; all keys if this is empty.
+    /// The keys of [`berth_model::Column::Labels`] that the replica holds; an empty list means all keys.
     pub label_keys: Vec<String>,
     /// The keys of [`berth_model::Column::Annotations`] that the replica holds. A replica cannot hold all annotations.
     pub annotation_keys: Vec<String>,
@@ -22,8 +22,8 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether the plugin follows pods on nodes, or a column that pods change. If it does neither, the plugin sees no
-    /// change when only the pods of a node change.
+    /// Whether the plugin follows pods on nodes, or a column that pods change. Other plugins see no change when only
+    /// the pods of a node change.
     #[must_use]
     pub fn pods_matter(&self) -> bool {
         let changed = [Column::Requested, Column::NonZeroRequested, Column::PodCount, Column::HostPorts];
@@ -105,14 +105,14 @@ impl ClusterEvent {
         "UpdatePodGeneratedResourceClaim",
     ];
 
-    /// An event of `resource` with these action bits.
+    /// An event of `resource` with the action bits `actions`.
     #[must_use]
     pub fn new(resource: &str, actions: u32) -> Self {
         Self { resource: resource.to_owned(), actions }
     }
 
-    /// The actions in one word, as kube-scheduler's metrics write them. `None` for several actions, unless they are
-    /// every update or every action.
+    /// The actions in one word, as kube-scheduler's metrics write them. `None` for several actions that are neither all
+    /// updates nor all actions.
     #[must_use]
     pub fn action_name(&self) -> Option<&'static str> {
         match self.actions {

@@ -1,8 +1,8 @@
 //! Measurements that the host publishes: how long extension points and plugins take, and how often plugins are asked.
 //!
 //! A profile whose meter has no clock counts calls and times nothing. A meter with a clock times each run of an
-//! extension point, and in one of ten attempts each plugin as well. The number of the cycle decides which attempts
-//! these are, so that a pod's binding is timed if its cycle was. Single nodes are never timed.
+//! extension point, and in one of ten attempts each plugin as well. The number of the cycle decides which attempts are
+//! timed, so that a pod's binding is timed if the pod's cycle was timed. Single nodes are never timed.
 //!
 //! A meter that traces attempts ([`Meter::with_traces`]) records the beginning and the end of each run and of each call
 //! in these attempts as well.
@@ -39,7 +39,7 @@ pub struct PointTime {
 /// A call of one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginTime {
-    /// Which plugin.
+    /// The plugin that was called.
     pub plugin: PluginIdx,
     /// The label `extension_point`.
     pub point: &'static str,
@@ -64,8 +64,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// How often `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it counts once for
-    /// each node.
+    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it
+    /// counts once for each node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
         self.calls[point].get(plugin.index()).copied().unwrap_or(0)
@@ -103,7 +103,7 @@ struct Timer {
     seed: u64,
     /// One of this many attempts has its plugins timed.
     sampled: u64,
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     tracing: TraceSampling,
     /// The time of the last plugin's answer; `None` while plugins are neither timed nor traced.
     lap: Option<Duration>,
@@ -153,7 +153,7 @@ impl Meter {
         Self { timer: Some(timer), measured: Measured::default() }
     }
 
-    /// Records the spans of the attempts that `tracing` takes. A meter without a clock records none.
+    /// Records the spans of the attempts that `tracing` takes. A meter without a clock records no spans.
     #[must_use]
     pub fn with_traces(mut self, tracing: TraceSampling) -> Self {
         if let Some(timer) = &mut self.timer {
@@ -195,7 +195,7 @@ impl Meter {
         Start { at: Some(now), traced: None }
     }
 
-    /// Notes that plugins are asked at an extension point that began before, and that ends after more than these calls.
+    /// Notes that plugins are asked at an extension point that began earlier, and that ends after further calls.
     pub fn resume(&mut self, cycle: CycleId) {
         self.start(cycle);
         if let Some(run) = self.timer.as_mut().and_then(|timer| timer.traced.as_mut()) {
@@ -203,8 +203,8 @@ impl Meter {
         }
     }
 
-    /// Notes that the extension point is done. It is not timed if the profile's meter was replaced in between, either
-    /// by one without a clock or by one with a clock.
+    /// Notes that the extension point is done. The point is not timed if the profile's meter was replaced since its
+    /// start.
     pub fn end(&mut self, start: Start, point: &'static str, code: Code) {
         let Some(end) = self.end_span(&start, point, code) else { return };
         let Some(began) = start.at else { return };
@@ -224,7 +224,7 @@ impl Meter {
         self.end_span(start, name, code);
     }
 
-    /// Ends what began at `start`. Returns the time; `None` if nothing is measured.
+    /// Ends the measurement that began at `start`. Returns the time; `None` if nothing is measured.
     fn end_span(&mut self, start: &Start, name: &'static str, code: Code) -> Option<Duration> {
         let (timer, began) = (self.timer.as_mut()?, start.at?);
         (timer.lap, timer.traced) = (None, None);
@@ -235,7 +235,7 @@ impl Meter {
         Some(end)
     }
 
-    /// Notes the answer of a plugin. The plugin was called when the plugin before it had answered.
+    /// Notes the answer of a plugin. The call began when the previous plugin had answered.
     pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
         let Some((start, end)) = self.trace_answer(plugin, point.as_str(), code) else { return };
         let times_plugins = self.timer.as_ref().is_some_and(|timer| timer.times_plugins);
@@ -250,8 +250,8 @@ impl Meter {
         self.trace_answer(plugin, name, code);
     }
 
-    /// Records the answer if the attempt is traced. Returns the time of the call; `None` if it is neither timed nor
-    /// traced.
+    /// Records the answer if the attempt is traced. Returns the time of the call; `None` if the attempt is neither
+    /// timed nor traced.
     fn trace_answer(&mut self, plugin: PluginIdx, name: &'static str, code: Code) -> Option<(Duration, Duration)> {
         let Timer { clock, lap: Some(lap), traced, .. } = self.timer.as_mut()? else { return None };
         let end = clock.now();

@@ -1,5 +1,5 @@
-//! Messages to plugins that need no answer: a pod was bound, a placement was given up, a cycle is over, a pod was on a
-//! node that it has left since.
+//! Messages to plugins that need no answer: a pod was bound, a placement was given up, a cycle is over, a pod came to a
+//! node and left it.
 //!
 //! The scheduler does not wait for a plugin that has used up its time. Its messages wait with the plugin's instance, in
 //! order, and the plugin is asked about no other pod's placement until it has received them. An instance has at most

@@ -1,7 +1,7 @@
 //! A plugin, and the tables of the extension points and hooks that it may have.
 //!
 //! Each extension point is declared once, in the table below: [`Point`], [`PointRef`] and the accessors of `dyn Plugin`
-//! are made from it. A plugin lists what it implements once, with [`plugin!`](crate::plugin).
+//! are made from it. A plugin lists its points and hooks once, with [`plugin!`](crate::plugin).
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use crate::{
     status::Status,
 };
 
-/// A plugin of one profile, configured. [`Self::at`] and [`Self::hook`] give access to what it does.
+/// A plugin of one profile, configured. [`Self::at`] and [`Self::hook`] give access to its points and hooks.
 ///
 /// A type that implements [`Configure`](crate::Configure) gets this trait from [`plugin!`](crate::plugin). A type that
 /// implements it by hand uses [`points!`](crate::points) and [`hooks!`](crate::hooks) for the last three methods.
@@ -32,7 +32,7 @@ pub trait Plugin: Send + 'static {
     /// The points at which [`Self::at`] answers.
     fn points(&self) -> Points;
 
-    /// The plugin at one of its points; `None` if it does not implement the point.
+    /// The plugin at one of its points; `None` if the plugin does not implement the point.
     fn at(&mut self, point: Point) -> Option<PointRef<'_>>;
 
     /// The plugin's hook of this kind; `None` for a plugin without it.
@@ -40,7 +40,7 @@ pub trait Plugin: Send + 'static {
 }
 
 /// Makes three things from a table of traits: the enum of their names, the enum of references to them, and an accessor
-/// for each.
+/// for each trait.
 macro_rules! declare {
     (
         $(#[$kind_doc:meta])*
@@ -196,11 +196,11 @@ declare! {
     EndCycle cycle_end;
     /// Follows the changes of the replica, inside a component.
     Follow follower;
-    /// Passes its state to the next binary.
+    /// Passes the plugin's state to the next binary.
     State state;
     /// Is updated and supervised by the scheduler.
     Hosted hosted;
-    /// Says which of its answers hold for later pods.
+    /// Says which of the plugin's answers hold for later pods.
     Reuse reuse;
 }
 

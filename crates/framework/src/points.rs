@@ -1,8 +1,8 @@
 //! The extension points as traits. Calls are batches: they take a pod and all candidates, and return a set or a column.
 //!
 //! Only one scheduling cycle runs at a time, so a plugin may keep the state of the current cycle in itself. PreFilter
-//! starts the state afresh; a plugin without PreFilter does so at the first call with a new [`CycleId`]. State that
-//! must live until the pod is bound is kept under the cycle's id until [`EndCycle`](crate::EndCycle).
+//! starts the state afresh; a plugin without PreFilter starts it afresh at the first call with a new [`CycleId`]. State
+//! that must live until the pod is bound is kept under the cycle's id until [`EndCycle`](crate::EndCycle).
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ pub trait Filter {
     ///
     /// Preemption asks several times about the same pods. The uid identifies a pod: in one cycle, and as long as
     /// [`PodTable::position`](berth_model::PodTable::position) stays the same, a uid stands for one pod with the same
-    /// content. The plugin may keep what it computed for the pod or was sent about it.
+    /// content. The plugin may keep its results for the pod and the data that it was sent about the pod.
     ///
     /// # Errors
     /// The attempt fails with this status.
@@ -113,7 +113,7 @@ pub trait PostFilter {
     ///
     /// # Errors
     /// The status counts as an outcome without a nomination and without effects: after `Unschedulable` the next plugin
-    /// is asked, and after any other status none. The condition of the pod has the reasons.
+    /// is asked, and after any other status no plugin is asked. The condition of the pod has the reasons.
     fn post_filter(
         &mut self,
         call: &Call<'_>,
@@ -143,8 +143,8 @@ pub trait DryRun {
     /// A plugin broke.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status>;
 
-    /// Asks the configured extenders about these preemptions and returns those that remain. Extenders may remove nodes,
-    /// and may choose other pods of a node.
+    /// Asks the configured extenders about these preemptions, and returns the preemptions that the extenders keep.
+    /// Extenders may remove nodes, and may choose other pods of a node.
     ///
     /// # Errors
     /// An extender that is not ignorable failed.
@@ -224,7 +224,7 @@ pub trait Normalize {
 pub trait Reserve {
     /// Reserves resources of the node for the pod. Any status except success returns the pod to the queue.
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status;
-    /// Undoes the reservation. The plugin must accept the call even if it has none.
+    /// Undoes the reservation. The plugin must accept the call even if it reserved nothing.
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx);
 }
 
@@ -248,7 +248,7 @@ pub trait Permit {
 /// A plugin's announcement about its PreBind, before PreBind is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreFlight {
-    /// Whether PreBind may run in parallel with the PreBind of neighbouring plugins that also allow this.
+    /// Whether PreBind may run in parallel with the PreBind of neighbouring plugins that also allow it.
     pub allow_parallel: bool,
 }
 
@@ -308,7 +308,7 @@ pub struct HintCall<'a> {
     pub subject: EventSubject<'a>,
 }
 
-/// An object before and after an event; `None` if it does not exist.
+/// An object before and after an event; `None` for an object that does not exist.
 #[derive(Clone, Copy, Debug)]
 pub enum EventSubject<'a> {
     /// A pod.
@@ -348,7 +348,8 @@ pub trait QueueingHint {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool;
 }
 
-/// Says in the plugin's own words why it answers about a pod as it does. Only people ask: no decision depends on it.
+/// Says in the plugin's own words why it answers about a pod as it does. Only people ask for these words: no decision
+/// depends on the words.
 pub trait Explain {
     /// One line about the pod as a whole, or about the pod on `node`; empty if the plugin has nothing to say. It is
     /// called after the points that choose a node, in a cycle of its own.

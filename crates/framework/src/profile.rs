@@ -1,7 +1,7 @@
 //! A profile: the plugins that run for one `schedulerName`, with their points, order and weights.
 //!
-//! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is identified by its
-//! position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
+//! The lists are final; `berth_config` merges them from a configuration file. A plugin is identified by its position in
+//! the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
 use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 
@@ -78,8 +78,8 @@ pub struct Instance {
     is_hosted: bool,
     /// Whether the plugin has the hook Reuse.
     has_reuse: bool,
-    /// The messages for which the plugin had no time, the oldest first. The plugin is asked nothing before it has
-    /// received them.
+    /// The messages for which the plugin had no time, the oldest first. The plugin receives them before its next
+    /// question.
     untold: VecDeque<News>,
 }
 
@@ -124,7 +124,7 @@ impl Profile {
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Adds a plugin and enables it, as the last one, at every point that it implements.
+    /// Adds a plugin and enables it, as the last plugin, at every point that it implements.
     pub fn add_everywhere(&mut self, plugin: Box<dyn Plugin>, args: &str) -> PluginIdx {
         let points = plugin.points();
         let idx = self.add(plugin, args, Grants::ALL);
@@ -134,8 +134,8 @@ impl Profile {
         idx
     }
 
-    /// Gives `plugin` the last place at `point`. It runs there as long as its binary implements the point. The next
-    /// binary of its name may implement other points.
+    /// Gives `plugin` the last place at `point`. The plugin runs at this point as long as its binary implements the
+    /// point. The next binary of its name may implement other points.
     pub fn want(&mut self, point: Point, plugin: PluginIdx) {
         self.wanted.enable(point, plugin);
         self.settle(point);
@@ -188,13 +188,13 @@ impl Profile {
         self.instances.iter_mut().map(|instance| &mut *instance.plugin)
     }
 
-    /// Replaces the binary of `plugin`. The new one runs at the points at which the plugin is wanted and which the new
-    /// binary implements. Returns the old one.
+    /// Replaces the binary of `plugin`. The new instance runs at the points at which the plugin is wanted and which the
+    /// new binary implements. Returns the old instance.
     pub fn replace(&mut self, plugin: PluginIdx, mut new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
         let instance = self.instances.get_mut(plugin.index())?;
         instance.points = new.points();
         (instance.is_hosted, instance.has_reuse) = (new.hosted().is_some(), new.reuse().is_some());
-        // The messages that waited for the old instance mean nothing to the new one.
+        // The messages that waited for the old instance mean nothing to the new instance.
         instance.untold.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
         for point in Point::ALL {
@@ -205,8 +205,9 @@ impl Profile {
         Some(old)
     }
 
-    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of its
-    /// own. Returns the plugins that answer differently than in `before`: with another instance, or at other points.
+    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of the
+    /// profile's new instances. Returns the plugins that answer differently than in `before`: with another instance, or
+    /// at other points.
     pub fn continue_from(&mut self, before: &mut Self) -> Vec<PluginIdx> {
         let mut different = Vec::new();
         for (index, instance) in (0u32..).map(PluginIdx).zip(&mut self.instances) {
@@ -287,13 +288,13 @@ impl Profile {
         Some(answer)
     }
 
-    /// Sets the kinds that may not be listed, so that nothing is known about their objects. They replace the kinds that
-    /// were set before.
+    /// Sets the kinds that may not be listed, so that nothing is known about their objects. The new kinds replace the
+    /// kinds that were set before.
     pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
         self.unlisted = unlisted;
     }
 
-    /// Why `plugin` must not judge the pods that it affects; `None` if it may.
+    /// The reason why `plugin` must not judge the pods that it affects; `None` if the plugin may judge them.
     #[must_use]
     pub fn is_blind(&self, plugin: PluginIdx) -> Option<Status> {
         if self.unlisted.is_empty() {
@@ -304,7 +305,7 @@ impl Profile {
         Some(Status::unresolvable(format!("plugin {:?} cannot decide about this pod: {reason}", instance.name)))
     }
 
-    /// The first plugin that must not judge pods and has no PreFilter. Its PreFilter would say which pods it affects.
+    /// The first plugin that must not judge pods and has no PreFilter, which would say which pods the plugin affects.
     pub(crate) fn blind_to_all(&self) -> Option<Refusal> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
@@ -358,7 +359,7 @@ impl Profile {
                 }
             } else if instance.plugin.has_time().is_ok() {
                 // A plugin that was passed over in the last cycle is updated again once it has time. A fault is
-                // reported when the plugin is next asked something.
+                // reported at the plugin's next question.
                 let _ = instance.plugin.sync(source);
             }
         }
@@ -368,7 +369,7 @@ impl Profile {
     /// waiting messages.
     ///
     /// # Errors
-    /// The first plugin that has used up its share and may not be passed over.
+    /// The first required plugin that has used up its share.
     pub fn have_time(&mut self) -> Result<(), Refusal> {
         for (plugin, instance) in self.hosted() {
             instance.plugin.has_time().map_err(|status| Refusal { plugin, status })?;
@@ -384,8 +385,8 @@ impl Profile {
         (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted)
     }
 
-    /// Checks in the middle of a cycle whether a plugin still has time. A plugin without time that pods may do without
-    /// is passed over from now on.
+    /// Checks in the middle of a cycle whether a plugin still has time. An optional plugin without time is passed over
+    /// from now on.
     ///
     /// # Errors
     /// The plugin has used up its share and may not be passed over.
@@ -395,14 +396,14 @@ impl Profile {
         if instance.plugin.is_out_of_time() { instance.plugin.has_time() } else { Ok(()) }
     }
 
-    /// Whether pods of the profile wait while all plugins together have no time. This holds if
-    /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for one of its plugins.
+    /// Whether pods of the profile wait while all plugins together have no time. They wait if
+    /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for a plugin of the profile.
     pub fn waits_for_time(&mut self) -> bool {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }
 
-    /// Passes the oldest waiting message to one plugin that has time for it. Returns whether there was such a plugin,
-    /// so that the caller calls again.
+    /// Passes the oldest waiting message to one plugin that has time for it. Returns whether a plugin got a message, so
+    /// that the caller calls again.
     pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
         for instance in self.instances.iter_mut().filter(|instance| !instance.untold.is_empty()) {
             if !instance.plugin.is_out_of_time()
@@ -487,7 +488,7 @@ pub struct PluginsAt<P: ?Sized> {
 }
 
 impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
-    /// This iteration without the first `n` positions.
+    /// The iteration without the first `n` positions.
     #[must_use]
     pub fn skip(mut self, n: usize) -> Self {
         self.positions.start = n.min(self.positions.end);

@@ -157,8 +157,9 @@ impl Attempt {
         self.findings.feasible = nodes;
     }
 
-    /// Chooses a node among those that [passed](Findings::feasible); `None` if none did. If several nodes have the
-    /// highest [total](Findings::totals), their places in [`Findings::feasible_order`] decide, as in kube-scheduler.
+    /// Chooses a node among the nodes that [passed](Findings::feasible); `None` if no node passed. If several nodes
+    /// have the highest [total](Findings::totals), their places in [`Findings::feasible_order`] decide, as in
+    /// kube-scheduler.
     pub fn choose(&mut self) -> Option<NodeIdx> {
         let Self { findings: Findings { feasible_order, feasible, totals, .. }, batch, .. } = self;
         select::select(feasible_order, feasible, totals, batch)

@@ -1,11 +1,11 @@
 //! The share of the scheduling thread that one plugin, all plugins together, and the pods of one namespace may use.
 //!
-//! Each of them has a bucket. It fills by a number of milliseconds in each second up to a burst, and whatever takes
-//! time empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller asks
-//! before it begins something, and decides what to leave out while a bucket is empty. The guide lists all bounds of
-//! time in one table (`docs/src/scheduling-thread.md`).
+//! Each of them has a bucket. A bucket fills by a number of milliseconds in each second up to a burst, and every call
+//! and search empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller
+//! asks before it begins a call or a search, and decides which of them to leave out while a bucket is empty. The guide
+//! lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
 //!
-//! Native plugins and the program's own components have no account here; their time is not bounded.
+//! Native plugins and the program's own components have no account; their time is not bounded.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub struct TimeBounds {
     /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods wait. The
     /// searches of all namespaces together have a share of the same size.
     pub namespace: Option<Share>,
-    /// The time that one search may take.
+    /// The time that one search for a node may take.
     pub search: Option<Duration>,
 }
 
@@ -59,11 +59,11 @@ pub struct SchedulingTime(Arc<Shared>);
 struct Shared {
     clock: Box<dyn Clock>,
     accounts: Mutex<Accounts>,
-    /// Whether anything is charged to plugins or namespaces. If not, the clock is not read.
+    /// Whether anything is charged to plugins or namespaces. Otherwise the clock is not read.
     is_used: AtomicBool,
     /// The nanoseconds that plugins have taken so far.
     taken_by_plugins: AtomicU64,
-    /// The nanoseconds that they had taken when the current step began.
+    /// The nanoseconds that all plugins together had taken when the current step began.
     taken_before_step: AtomicU64,
 }
 
@@ -130,7 +130,8 @@ impl Bucket {
         self.taken = self.taken.saturating_add(used);
     }
 
-    /// Takes like [`Self::take`], but limits the debt to the burst, so that it is paid back within a second or two.
+    /// Takes like [`Self::take`], but limits the debt to the burst, so that the debt is paid back within a second or
+    /// two.
     fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
         self.take(used, share, now);
         self.taken = self.taken.min(share.burst.saturating_mul(2));
@@ -152,7 +153,7 @@ impl Bucket {
 }
 
 impl Accounts {
-    /// The share of all plugins together, if it is used up.
+    /// The share of all plugins together; `None` if the share is not used up.
     fn spent_by_plugins(&mut self, now: Duration) -> Option<Share> {
         let share = self.bounds.all_plugins?;
         self.all_plugins.is_spent(share, now).then_some(share)
@@ -187,7 +188,7 @@ impl Default for SchedulingTime {
 
 impl SchedulingTime {
     /// A search for a node that takes no longer than this is not charged: in a cluster of thousands of nodes, each
-    /// search takes some milliseconds. An attempt whose plugins take no longer does not count as long either.
+    /// search takes some milliseconds. Nor does an attempt count as long if its plugins take no longer.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// The time that a search may take while long searches have used up their share and other pods wait. A search that
@@ -406,7 +407,7 @@ impl PluginAccount {
         }
     }
 
-    /// The reason why the plugin may not be asked now; `None` if it may.
+    /// The reason why the plugin may not be asked now; `None` if the plugin may be asked.
     #[must_use]
     pub fn out_of_time(&self, own: Share) -> Option<OutOfTime> {
         if !self.time.is_used() {

@@ -97,8 +97,8 @@ impl Status {
         self.code == Code::Success
     }
 
-    /// All reasons in one line, as events and conditions show them. If they are many or long, only the first ones are
-    /// shown.
+    /// All reasons in one line, as events and conditions show them. If the reasons are many or long, only the first
+    /// reasons are shown.
     #[must_use]
     pub fn message(&self) -> String {
         join_reasons(self.reasons.iter().map(String::as_str))
@@ -109,8 +109,8 @@ impl Status {
 /// an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
 const MAX_REASON_BYTES: usize = 1 << 10;
 /// The maximum number of bytes of a list of reasons. A condition's message has at most two lists, of nodes and of
-/// PostFilter. PodCondition has no limit of its own, and is written again with every attempt whose reasons differ. The
-/// reasons of kube-scheduler's own plugins have some hundred bytes.
+/// PostFilter. PodCondition has no limit, and is written again with every attempt whose reasons differ. The reasons of
+/// kube-scheduler's own plugins have some hundred bytes.
 const MAX_REASONS_BYTES: usize = 2 << 10;
 
 /// Joins reasons with commas. Each reason is cut to [`MAX_REASON_BYTES`]. Reasons after the first [`MAX_REASONS_BYTES`]

@@ -1,6 +1,6 @@
 //! Traces of attempts: which attempts are traced, and the spans that a meter records of them.
 //!
-//! A span is a plain value with two instants. The host turns spans into those of its tracing system. The number of the
+//! A span is a plain value with two instants. The host turns spans into spans of its tracing system. The number of the
 //! attempt decides whether it is traced, so that each part of the program that knows this number comes to the same
 //! answer. Nothing is recorded of other attempts.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{plugin::PluginIdx, points::CycleId, status::Code};
 
-/// Decides which attempts are traced. The default traces none.
+/// Decides which attempts are traced. The default traces no attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSampling {
     seed: u64,
@@ -19,7 +19,7 @@ impl TraceSampling {
     /// The highest rate, which traces every attempt.
     pub const ALL: u32 = 1_000_000;
 
-    /// Traces about this many of a million attempts. `seed` decides which attempts these are.
+    /// Traces about this many of a million attempts. `seed` decides which attempts are traced.
     #[must_use]
     pub fn new(seed: u64, per_million: u32) -> Self {
         Self { seed, per_million }
@@ -54,8 +54,8 @@ pub struct TracedSpan {
 pub struct TracedCall {
     /// The plugin.
     pub plugin: PluginIdx,
-    /// The beginning of the span that the call is a part of. `None` for calls at an extension point that also waits for
-    /// what plugins asked for. An attempt has only one span of such an extension point.
+    /// The beginning of the span that the call is a part of. `None` for calls at an extension point that also waits
+    /// until the plugins' effects are carried out. An attempt has only one span of such an extension point.
     pub within: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
 //! Kinds of objects that the scheduler may not list, and the plugins that need them.
 //!
-//! A plugin that does not see a kind must not judge a pod that this kind concerns: a pod with a claim would be placed
+//! A plugin that does not see a kind must not judge a pod that needs the kind: a pod with a claim would be placed
 //! without its volumes. Such a pod waits, and its condition says why. All other pods are scheduled.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::{manifest::Manifest, object_kind::ObjectKind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnlistedKinds(BTreeMap<ObjectKind, UnlistedKind>);
 
-/// Why a kind is not listed, and which plugins work without it.
+/// The reason why a kind is not listed, and the plugins that work without the kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnlistedKind {
     /// The reason, for the conditions of pods.
@@ -39,7 +39,8 @@ impl UnlistedKinds {
         self.0.is_empty()
     }
 
-    /// The reason why the plugin of `manifest` must not judge the pods that it affects; `None` if it may.
+    /// The reason why the plugin of `manifest` must not judge the pods that it affects; `None` if the plugin may judge
+    /// them.
     #[must_use]
     pub fn needed_by(&self, manifest: &Manifest) -> Option<&str> {
         let missing = manifest.needs.objects.iter().filter_map(|kind| self.0.get(kind));

@@ -1,4 +1,4 @@
-//! The flags of kube-scheduler 1.36, and their meaning here. `kube-scheduler --help` of 1.36.2 lists them; a test
+//! The flags of kube-scheduler 1.36, and their meaning in Berth. `kube-scheduler --help` of 1.36.2 lists them; a test
 //! compares the lists. The flags about serving HTTPS are also flags of `berth run` ([`ServingFlags`]).
 //!
 //! Values are read as Go reads them: `--flag=value` and `--flag value`, switches also without a value, and `_` like
@@ -50,7 +50,7 @@ pub enum Role {
     WithoutConfig,
     /// The flag is accepted, with one warning of this text.
     WithoutEffect(&'static str),
-    /// The flag is refused because it would change what the scheduler does. Only its default value is accepted.
+    /// The flag is refused because it would change the scheduler's behaviour. Only its default value is accepted.
     Refused {
         /// The only value that is accepted.
         default: &'static str,
@@ -66,7 +66,7 @@ const fn flag(name: &'static str, kind: Kind, role: Role) -> Flag {
     Flag { name, kind, role }
 }
 
-/// All flags, in the order of `--help`, followed by Berth's own.
+/// All flags, in the order of `--help`, followed by Berth's own flags.
 pub const FLAGS: &[Flag] = &[
     flag("config", Text, Used),
     flag("master", Text, Used),
@@ -110,7 +110,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "tls-curve-preferences",
         List,
-        Serving("Curves by the numbers of Go, the preferred one first: 23, 24, 29 [default: all]"),
+        Serving("Curves by the numbers of Go, the preferred curve first: 23, 24, 29 [default: all]"),
     ),
     flag(
         "tls-min-version",
@@ -249,7 +249,7 @@ pub struct Given(ArgMatches);
 /// The flags about serving HTTPS, as options of another command.
 #[derive(Clone, Debug)]
 pub struct ServingFlags(
-    /// These and no others.
+    /// The flags about serving, and no others.
     pub Given,
 );
 
@@ -319,7 +319,7 @@ fn serving_flags() -> impl Iterator<Item = &'static Flag> {
 }
 
 impl Given {
-    /// Reads arguments, the program's name not among them.
+    /// Reads arguments, without the program's name.
     ///
     /// # Errors
     /// A flag is not known, its value is of another type, or the help is asked for.
@@ -347,7 +347,7 @@ impl Given {
         Some(self.0.get_many::<String>(name)?.next_back()?.as_str())
     }
 
-    /// The last value, if it is not empty.
+    /// The last value; `None` if it is empty.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<std::path::PathBuf> {
         self.text(name).filter(|text| !text.is_empty()).map(Into::into)
@@ -372,7 +372,7 @@ impl Given {
         all
     }
 
-    /// The value of a switch. Values were checked when they were read.
+    /// The value of a switch. Values were checked while the flags were read.
     #[must_use]
     pub fn switch(&self, name: &str) -> Option<bool> {
         go_bool(self.text(name)?)

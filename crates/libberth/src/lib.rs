@@ -1,8 +1,10 @@
-//! `libberth`: the simulator behind a small C ABI, for schedulers' companions in any language: autoscalers, queues, tools.
+//! `libberth`: the simulator behind a small C ABI, for schedulers' companions in any language: autoscalers, queues,
+//! tools.
 //!
-//! `include/libberth.h` is made of this page. Each simulator has a thread of its own, so that a handle may be used from
-//! any thread. A panic ends only that simulator and never reaches the caller. Texts are UTF-8 and end with a zero byte.
-//! A value that a function returns belongs to the caller. The caller gives it back to the function whose name says so.
+//! `include/libberth.h` is generated from this page. Each simulator has a thread of its own, so that a handle may be
+//! used from any thread. A panic ends only that simulator and never reaches the caller. Texts are UTF-8 and end with a
+//! zero byte. A value that a function returns belongs to the caller. The caller gives it back to the function whose
+//! name says so.
 
 use std::{
     any::Any,
@@ -25,7 +27,7 @@ use serde::Deserialize;
 /// The time that a question may take if the caller sets no limit.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The number of mistakes in manifests that an error names. The rest is counted.
+/// The number of mistakes in manifests that an error names. Further mistakes are counted.
 const NAMED_MISTAKES: usize = 20;
 
 /// A scheduler with its plugins, and the cluster that it is asked about.
@@ -160,7 +162,8 @@ fn timeout(milliseconds: u32) -> Duration {
     if milliseconds == 0 { DEFAULT_TIMEOUT } else { Duration::from_millis(milliseconds.into()) }
 }
 
-/// A text that the caller frees. A zero byte within the text would end it early, but JSON and messages contain none.
+/// A text that the caller frees. A zero byte within the text would end it early, but JSON and messages contain no zero
+/// bytes.
 fn owned(text: String) -> *mut c_char {
     CString::new(text.replace('\0', "\u{fffd}")).map_or(ptr::null_mut(), CString::into_raw)
 }
@@ -180,7 +183,7 @@ fn handle<'a>(simulator: *const BerthSimulator) -> Result<&'a BerthSimulator> {
     unsafe { simulator.as_ref() }.context("simulator: a null pointer")
 }
 
-/// Returns the value. If there is none, returns `none` and stores the reason at `error`.
+/// Returns the value. If the call failed, returns `none` and stores the reason at `error`.
 #[expect(unsafe_code, reason = "the header says what the caller promises")]
 fn told<T>(work: impl FnOnce() -> Result<T>, none: T, error: *mut *mut c_char) -> T {
     let answer = guarded(work);

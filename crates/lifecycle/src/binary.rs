@@ -1,13 +1,13 @@
-//! The binaries that can serve under a plugin's name, and the one that serves.
+//! The binaries that can serve under a plugin's name, and the binary that serves.
 
 use berth_model::{BinaryId, Digest};
 
 /// The counters that a caller's handle on a binary must provide.
 pub trait CountCalls {
-    /// How often all instances of the binary were called; 0 for native code, whose calls are not counted.
+    /// The number of calls of all instances of the binary; 0 for native code, whose calls are not counted.
     fn n_calls(&self) -> u64;
 
-    /// The number of these calls that were answered questions about pods.
+    /// The number of answered questions about pods, among the counted calls.
     fn n_answers(&self) -> u64;
 }
 
@@ -36,7 +36,7 @@ pub enum Service<B> {
 }
 
 impl<B> Service<B> {
-    /// The id of the binary that serves, if one does.
+    /// The id of the binary that serves; `None` if no binary serves.
     pub fn id(&self) -> Option<BinaryId> {
         match self {
             Service::Native(_) => Some(BinaryId::Native),
@@ -45,7 +45,7 @@ impl<B> Service<B> {
         }
     }
 
-    /// The binary that serves, if one does.
+    /// The binary that serves; `None` if no binary serves.
     pub fn binary(&self) -> Option<&B> {
         match self {
             Service::Native(binary) => Some(binary),

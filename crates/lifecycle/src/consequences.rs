@@ -20,7 +20,7 @@ pub struct Swap<B> {
     pub plugin: PluginName,
     /// The profiles, at least one.
     pub scheduler_names: Vec<String>,
-    /// The binary that serves there from now on.
+    /// The binary that serves in the profile from now on.
     pub service: Service<B>,
 }
 
@@ -29,14 +29,14 @@ pub struct Swap<B> {
 pub struct PluginNotice {
     /// The plugin.
     pub plugin: PluginName,
-    /// What happened to it.
+    /// The change in the plugin's life.
     pub kind: PluginNoticeKind,
 }
 
-/// What happened to a plugin.
+/// The changes in a plugin's life that are reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginNoticeKind {
-    /// A binary may not serve. The plugin's status says what serves instead, if anything does.
+    /// A binary may not serve. The plugin's status names the binary that serves instead, if any.
     Refused {
         /// The digest of the binary; `None` if the file could not be read.
         digest: Option<Digest>,
@@ -49,7 +49,7 @@ pub enum PluginNoticeKind {
         digest: Digest,
         /// The digest of the previous binary; `None` for the built-in.
         to: Option<Digest>,
-        /// The reason: what was wrong with the new binary.
+        /// The reason: the mistake in the new binary.
         reason: String,
     },
     /// A component is out of service for a while.

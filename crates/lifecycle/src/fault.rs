@@ -29,14 +29,14 @@ pub struct Fault {
     pub reason: String,
     /// The processor time of the call, and of the start of the instance that the fault cost.
     pub milliseconds: u64,
-    /// The owner of the pod that the call was about, if it was about one.
+    /// The owner of the call's pod; `None` if the call was not about a pod.
     pub owner: Option<OwnerId>,
     /// The profiles that lost their instance through the fault.
     pub scheduler_names: Vec<String>,
 }
 
-/// The recent faults of a plugin's components, and how often the plugin was quarantined. Another file keeps both. A
-/// fallback that replaces a failed binary is the only binary that is not charged with the faults before it.
+/// The recent faults of a plugin's components, and how often the plugin was quarantined. A new file keeps both. Only a
+/// fallback that replaces a failed binary is not charged with the earlier faults.
 #[derive(Debug, Default)]
 pub(crate) struct FaultHistory {
     /// Faults within the window, the oldest first.
@@ -47,7 +47,7 @@ pub(crate) struct FaultHistory {
     released: Option<Time>,
     /// The time since which the component waits for its restart.
     out_since: Option<Time>,
-    /// The milliseconds for which it has waited so far.
+    /// The milliseconds for which the component has waited so far.
     waited: u64,
 }
 
@@ -59,7 +59,7 @@ struct CountedFault {
     owner: Option<OwnerId>,
 }
 
-/// How a fault counts.
+/// The weight of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
     /// The fault does not count, because a recent fault was about a pod of the same owner.
@@ -83,7 +83,7 @@ impl FaultHistory {
         Tally::Counted { n_faults: self.recent.len(), milliseconds }
     }
 
-    /// The moment in time in service: the time that it would be if the component had never waited for a restart.
+    /// The moment in time in service. This time does not pass while the component waits for a restart.
     pub(crate) fn time_in_service(&self, now: Time) -> Time {
         let waits = self.out_since.map_or(0, |since| now.since(since));
         Time(now.0.saturating_sub(self.waited).saturating_sub(waits))
@@ -147,7 +147,7 @@ impl FaultHistory {
         Self { n_quarantines, ..Self::default() }
     }
 
-    /// The number of quarantines in a row, including the present one.
+    /// The number of quarantines in a row, including the present quarantine.
     pub(crate) fn n_quarantines(&self) -> u32 {
         self.n_quarantines
     }

@@ -34,7 +34,7 @@ struct Record {
     /// The last fault, as a text that follows the plugin's name.
     reason: String,
     n_faults: u32,
-    /// The time until which the pods are held; the time of the last fault if they are not held.
+    /// The time until which the pods are held; the time of the last fault if the pods are not held.
     until: Time,
     /// The pods that were held and wait for the end of the hold.
     waiting: BTreeSet<PodUid>,
@@ -78,8 +78,8 @@ pub struct HeldOwner {
 }
 
 impl Isolation {
-    /// Notes that a plugin faulted over a pod of this owner. Returns for how many milliseconds such pods are held from
-    /// now on, if they are.
+    /// Notes that a plugin faulted over a pod of this owner. Returns the number of milliseconds for which pods of this
+    /// owner are held from now on; `None` if they are not held.
     pub fn faulted(&mut self, owner: OwnerId, plugin: &str, digest: Digest, reason: &str, now: Time) -> Option<u64> {
         let record = self.owners.entry(owner).or_insert_with(|| Record {
             plugin: String::new(),
@@ -100,7 +100,7 @@ impl Isolation {
         Some(length)
     }
 
-    /// The hold of this owner's pods, if they are held.
+    /// The hold of this owner's pods; `None` if the pods are not held.
     #[must_use]
     pub fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
         let record = self.owners.get(owner).filter(|record| now < record.until)?;
@@ -130,8 +130,8 @@ impl Isolation {
         released
     }
 
-    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old one. They are
-    /// worth a try.
+    /// Notes that another binary answers for a plugin, and returns the pods that were held for the old binary. These
+    /// pods may now succeed.
     pub fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
         let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;
         let records = self.owners.extract_if(.., |_, record| is_concerned(record));

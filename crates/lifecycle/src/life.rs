@@ -24,7 +24,7 @@ pub(crate) enum Life<B> {
     Refused(RefusedFile),
     /// A file, or a source in a registry, existed when the program started, and its binary is not loaded yet.
     Awaited(Box<Awaited<B>>),
-    /// The file's binary is offered to the profiles, but no profile has said that it took it.
+    /// The file's binary is offered to the profiles, but no profile has reported that it uses the binary.
     Untried {
         installed: Installed<B>,
         /// The probation; `None` once it is over. Faults count even while the first instances are made.
@@ -42,13 +42,13 @@ pub(crate) enum Life<B> {
     },
     /// An operator switched the plugin off.
     Disabled {
-        /// The state apart from that: any state but `Disabled`.
+        /// The state without the switch: any state but `Disabled`.
         then: Box<Life<B>>,
     },
 }
 
-/// The remembered facts about a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows whether
-/// this applies to it.
+/// The remembered facts about a plugin whose binary is not loaded yet. Once the binary is loaded, its digest shows
+/// whether the facts apply to it.
 #[derive(Debug)]
 pub(crate) struct Awaited<B> {
     pub remembered: Remembered,
@@ -60,9 +60,9 @@ pub(crate) struct Awaited<B> {
 #[derive(Debug)]
 pub(crate) struct Installed<B> {
     pub component: Component<B>,
-    /// The binary that replaces it if it fails on probation, or if an operator orders that.
+    /// The binary that replaces the component if the component fails on probation, or if an operator orders a rollback.
     pub fallback: Option<Fallback<B>>,
-    /// The present content of the file, if it may not replace the component.
+    /// The present content of the file, if this content may not replace the component.
     pub refused: Option<RefusedFile>,
 }
 
@@ -78,7 +78,7 @@ pub enum Fallback<B> {
 /// A file that is not tried again until it changes.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedFile {
-    /// The digest of the bytes; `None` if they could not be read.
+    /// The digest of the bytes; `None` if the bytes could not be read.
     pub digest: Option<Digest>,
     /// The reason, as a text that follows the file's name.
     pub reason: String,
@@ -119,7 +119,7 @@ pub(crate) enum Event<B> {
     Forbidden {
         reason: String,
     },
-    /// The operator denies the installed binary. Unlike with [`Event::Forbidden`], the binary that it replaced serves again.
+    /// The operator denies the installed binary. Unlike after [`Event::Forbidden`], the replaced binary serves again.
     Denied,
     /// The operator no longer allows the fallback to serve.
     FallbackForbidden,
@@ -265,7 +265,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The binary of the plugins directory that is in charge, if there is one.
+    /// The binary of the plugins directory that is in charge, `None` if no such binary is in charge.
     pub(crate) fn installed(&self) -> Option<&Installed<B>> {
         match self {
             Life::Absent | Life::Refused(_) | Life::Awaited(_) => None,
@@ -298,8 +298,8 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// Restores this life from what the last process remembered, if that applies to the present binaries. `serving` replaced a binary
-    /// that failed. The caller restores whether the plugin is disabled.
+    /// Restores this life from the facts that the last process remembered, if the facts apply to the present binaries.
+    /// `serving` is the binary that replaced a failed binary. The caller restores whether the plugin is disabled.
     pub(crate) fn restored(
         self,
         remembered: &Remembered,
@@ -379,7 +379,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The end of the installed binary's probation, in time in service, if it serves under observation.
+    /// The end of the installed binary's probation, in time in service; `None` if the binary is not on probation.
     pub(crate) fn probation_end(&self, policy: &Probation) -> Option<ProbationEnd>
     where
         B: CountCalls,
@@ -449,7 +449,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// Takes the component in charge out of service, if it is the one with this digest and still in service.
+    /// Takes the component in charge out of service, if it has this digest and is still in service.
     fn quarantine(self, digest: Digest, reason: String, context: &mut Context<'_>) -> Self {
         if context.is_quarantined || self.component_in_charge(context.embedded) != Some(digest) {
             return self;
@@ -542,7 +542,7 @@ impl<B> Installed<B> {
         }
     }
 
-    /// The component may not serve any more. The fallback may not serve either, because no operator asked for it.
+    /// The component may no longer serve. The fallback does not serve either, because no operator asked for it.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         context.begin_file();
         let digest = Some(self.component.digest);

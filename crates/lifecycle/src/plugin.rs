@@ -36,16 +36,17 @@ pub(crate) struct Plugin<B> {
 pub(crate) enum BuiltIn<B> {
     /// Nothing is built in; only the plugins directory can provide the plugin.
     None,
-    /// Nothing is built in, although kube-scheduler has such a plugin. Pods are scheduled without it.
+    /// kube-scheduler has a plugin of this name, and Berth has no built-in for it. Pods are scheduled without the
+    /// plugin.
     LeftOut,
-    /// The plugin is built in as native code, and as a component if it may have to run as one.
+    /// The plugin is built in as native code, and also as a component if it may have to run as a component.
     Present { native: B, embedded: Option<Component<B>> },
 }
 
 /// The effect of changed operator settings on one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsChange {
-    /// The reason why the directory's binary may no longer serve; `None` if it may.
+    /// The reason why the directory's binary may no longer serve; `None` if the binary may serve.
     pub forbidden: Option<Forbidden>,
     /// Whether the fallback component may no longer serve.
     pub is_fallback_forbidden: bool,
@@ -56,10 +57,10 @@ pub struct SettingsChange {
 /// The reason why the directory's binary may no longer serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Forbidden {
-    /// The binary needs something that is no longer granted. The text is a reason that follows the file's name. The
-    /// binary that it replaced does not come back, because no operator asked for it.
+    /// The binary needs a grant that was withdrawn. The text is a reason that follows the file's name. The replaced
+    /// binary does not come back, because no operator asked for it.
     NotGranted(String),
-    /// The binary's digest is denied. The binary that it replaced serves again.
+    /// The binary's digest is denied. The replaced binary serves again.
     Denied,
 }
 
@@ -70,7 +71,7 @@ pub enum Rebuild {
     Nothing,
     /// The instances of components.
     Components,
-    /// All instances, including native ones.
+    /// All instances, including native instances.
     Everything,
 }
 
@@ -169,7 +170,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         gone
     }
 
-    /// Follows an event: changes the state, and gives each profile the binary that now serves there.
+    /// Follows an event: changes the state, and gives each profile the binary that now serves in it.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         self.had_file |= matches!(event, Event::Found(_) | Event::FileRefused(_));
         let mut consequences = self.apply(event, now, policy);
@@ -178,8 +179,9 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Follows a fault of a component. Some profiles have lost their instance through it. If the component stays in
-    /// charge, they get another instance, at once or after a delay; until it is made, no binary serves there.
+    /// Follows a fault of a component. Some profiles have lost their instance through the fault. If the component stays
+    /// in charge, these profiles get another instance, at once or after a delay. No binary serves in them until the
+    /// instance is made.
     pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Fault { digest, reason, scheduler_names, .. } = fault.clone();
         let mut consequences = self.apply(Event::Faulted(fault), now, policy);
@@ -271,8 +273,8 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// Notes that no profile could take the given service (`None` is a stand-in). The profiles keep the service that
-    /// they had.
+    /// Notes that no profile could take the given service (`None` is a stand-in). The profiles keep their previous
+    /// service.
     pub(crate) fn not_taken(
         &mut self,
         binary: Option<BinaryId>,
@@ -320,7 +322,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// The swaps that give every profile the binary that serves there.
+    /// The swaps that give every profile the binary that serves in it.
     fn settle(&mut self, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         let mut absences = std::collections::BTreeSet::new();

@@ -12,7 +12,7 @@ pub trait OperatorPolicy {
     /// The policy for the plugin of this name.
     fn plugin(&self, plugin: &str) -> PluginPolicy;
 
-    /// How the plugin runs in a profile. An empty `scheduler_name` stands for profiles without settings of their own.
+    /// How the plugin runs in a profile. An empty `scheduler_name` stands for profiles without separate settings.
     fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution;
 
     /// Whether no binary with this digest may ever serve.
@@ -26,7 +26,7 @@ pub trait OperatorPolicy {
 /// The policy for one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginPolicy {
-    /// What happens to pods while no binary serves.
+    /// The treatment of pods while no binary serves.
     pub failure_policy: FailurePolicy,
     /// The number of faults after which a component is taken out of service.
     pub quarantine: Quarantine,

@@ -13,18 +13,18 @@ use crate::{binary::CountCalls, policy::milliseconds};
 pub(crate) struct ProbationSoFar {
     since: Time,
     n_faults: u32,
-    /// The number of questions about pods that the binary had answered when it was offered, or at its last fault.
+    /// The number of questions about pods that the binary had answered at the time of its offer, or at its last fault.
     n_answers: u64,
 }
 
 /// The end of a probation, unless the binary faults too often before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationEnd {
-    /// The probation ends at this moment, if the binary need not be restarted until then. If `awaits_answer` holds, the
-    /// binary has answered no question about a pod since it was offered or faulted, and its probation lasts until it
-    /// does.
+    /// The probation ends at this moment, unless the binary must be restarted before. If `awaits_answer` holds, the
+    /// binary has answered no question about a pod since its offer or its last fault, and the probation lasts until its
+    /// first answer.
     At { moment: Time, awaits_answer: bool },
-    /// The probation ends after this many more calls.
+    /// The probation ends after this number of further calls.
     AfterCalls(u64),
 }
 
@@ -50,7 +50,7 @@ impl ProbationSoFar {
     /// Counts a fault.
     ///
     /// # Errors
-    /// The fault was one too many, so the binary gives way.
+    /// The fault exceeds the allowed number, so the binary gives way.
     pub(crate) fn fault(
         self,
         reason: &str,
@@ -64,7 +64,8 @@ impl ProbationSoFar {
         Ok(Self { n_faults, n_answers: binary.n_answers(), ..self })
     }
 
-    /// The end of the probation. It does not end while no pod is tried, because a binary then proves nothing.
+    /// The end of the probation. The probation goes on until a pod is tried, because a binary without an answer proves
+    /// nothing.
     pub(crate) fn end(self, policy: &Probation, binary: &impl CountCalls) -> ProbationEnd {
         match policy.span {
             ProbationSpan::Time(span) => ProbationEnd::At {

@@ -8,7 +8,7 @@ use crate::binary::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileSlot {
     given: Given,
-    /// The binary that the profile keeps if it cannot take the given binary.
+    /// The binary that the profile keeps if the profile cannot use the given binary.
     before: Given,
     /// The binary that the profile said it took; `None` for a stand-in.
     taken: Option<BinaryId>,
@@ -70,7 +70,7 @@ impl ProfileSlot {
         self.before = std::mem::replace(&mut self.given, Given::of(service));
     }
 
-    /// Notes that the profile is given a new instance of what it has.
+    /// Notes that the profile is given a new instance of the binary that it has.
     pub(crate) fn renew(&mut self) {
         self.before = self.given.clone();
     }
@@ -84,7 +84,7 @@ impl ProfileSlot {
         self.given == self.before && self.given == Given::Binary(binary)
     }
 
-    /// Notes that the profile could not take this binary and keeps what it had.
+    /// Notes that the profile could not take this binary and keeps its previous service.
     pub(crate) fn refuse(&mut self, binary: BinaryId) {
         let refused = Given::Binary(binary);
         if self.given == refused {
@@ -92,8 +92,8 @@ impl ProfileSlot {
         } else if self.before == refused
             && let Some(taken) = self.taken
         {
-            // Another binary was given in between. If that binary is refused too, the binary that was taken last
-            // continues to serve.
+            // Another binary was given to the profile since then. If that binary is refused too, the binary that was
+            // taken last continues to serve.
             self.before = Given::Binary(taken);
         }
     }

@@ -47,13 +47,14 @@ impl<B> Default for PluginRegistry<B> {
 }
 
 impl<B: Clone + CountCalls> PluginRegistry<B> {
-    /// Registers a plugin that this program contains as native code, and as a component if it may have to run as one.
+    /// Registers a plugin that this program contains as native code, and also as a component if it may have to run as a
+    /// component.
     pub fn add_built_in(&mut self, name: &PluginName, native: B, embedded: Option<Component<B>>) {
         self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
     }
 
-    /// Registers a plugin of kube-scheduler that this program does not have. Pods are scheduled without it as long as
-    /// the plugins directory does not provide it.
+    /// Registers a plugin of kube-scheduler that this program does not have. Pods are scheduled without the plugin
+    /// until the plugins directory provides it.
     pub fn add_left_out(&mut self, name: &PluginName) {
         self.plugin(name).set_built_in(BuiltIn::LeftOut);
     }
@@ -76,9 +77,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.values().any(Plugin::is_on_its_way)
     }
 
-    /// Restores what was remembered when the last process ended. The caller adds what is installed or awaited before,
-    /// and lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has
-    /// it.
+    /// Restores the state that the last process remembered. The caller adds what is installed or awaited before, and
+    /// lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has it.
     pub fn restore(
         &mut self,
         name: &PluginName,
@@ -90,7 +90,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).restore(remembered, serving, now, policy);
     }
 
-    /// The data that must outlast the process, for plugins that have such data.
+    /// The data of plugins that must outlast the process.
     pub fn remembered(&self) -> impl Iterator<Item = (&PluginName, Remembered)> {
         let all = self.plugins.iter().map(|(name, plugin)| (name, plugin.remembered()));
         all.filter(|(_, remembered)| !remembered.is_empty())
@@ -110,7 +110,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         }
     }
 
-    /// Removes plugins from the profiles for which `stays` does not hold, and returns these pairs of plugin and
+    /// Removes plugins from the profiles for which `stays` does not hold, and returns the removed pairs of plugin and
     /// `schedulerName`. A plugin about which nothing else is known is forgotten.
     pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
         let mut left = Vec::new();
@@ -176,8 +176,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
-    /// Notes that no profile could take the given service; `None` stands for no binary. The profiles keep the service
-    /// that they had. It is possible that they no longer use the plugin.
+    /// Notes that no profile could take the given service; `None` stands for no binary. The profiles keep their
+    /// previous service. They may no longer use the plugin.
     pub fn not_taken(
         &mut self,
         name: &PluginName,
@@ -264,13 +264,13 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.contains_key(name)
     }
 
-    /// The binary that serves in a profile. An empty `scheduler_name` stands for profiles without settings of their
-    /// own. `None` if no plugin of this name is known.
+    /// The binary that serves in a profile. An empty `scheduler_name` stands for profiles without separate settings.
+    /// `None` if no plugin of this name is known.
     pub fn service(&self, name: &str, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         Some(self.plugins.get(name)?.service(scheduler_name, policy))
     }
 
-    /// The native code of this name, if this program has it.
+    /// The native code of this name; `None` if the program has no such code.
     pub fn built_in(&self, name: &str) -> Option<&B> {
         self.plugins.get(name)?.built_in().native()
     }
@@ -304,7 +304,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name)?.life().refused()?.digest
     }
 
-    /// The binary that the profile said it took; `None` if no binary serves there.
+    /// The binary that the profile said it took; `None` if no binary serves in the profile.
     #[must_use]
     pub fn taken_by(&self, name: &str, scheduler_name: &str) -> Option<BinaryId> {
         self.plugins.get(name)?.taken_by(scheduler_name)

@@ -32,7 +32,7 @@ pub struct QuarantineRecord {
 pub struct RememberedQuarantine {
     /// The component, the end and the reason.
     pub record: QuarantineRecord,
-    /// The number of quarantines in a row, including this one. The next one is longer.
+    /// The number of quarantines in a row, including the present quarantine. The next quarantine is longer.
     pub n_in_a_row: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct FailedBinary {
     pub digest: Digest,
     /// The reason, as a text that follows the file's name.
     pub reason: String,
-    /// The previous binary, if it serves.
+    /// The previous binary; `None` if it does not serve.
     pub serving: Option<Digest>,
 }
 

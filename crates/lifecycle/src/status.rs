@@ -27,7 +27,7 @@ pub enum PluginState {
     Quarantined,
     /// No binary serves: the instance faulted, and the next one may not be made yet.
     Restarting,
-    /// No binary serves, because the file is not a plugin or may not serve as one.
+    /// No binary serves, because the file is not a plugin or may not serve.
     Refused,
     /// No binary serves yet: the binary that existed at the start is being loaded.
     Loading,

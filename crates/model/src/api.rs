@@ -89,7 +89,7 @@ pub struct PodSpec {
     pub priority: Option<i32>,
     /// `spec.preemptionPolicy`.
     pub preemption_policy: Option<String>,
-    /// `spec.nodeSelector`. Absent and empty differ: NodeAffinity skips only an absent one.
+    /// `spec.nodeSelector`. Absent and empty differ: NodeAffinity skips only an absent selector.
     pub node_selector: Option<StringMap>,
     /// `spec.affinity`.
     pub affinity: Option<Affinity>,
@@ -521,7 +521,7 @@ pub struct ContainerImage {
 /// Reads `null` as the default value, for `deserialize_with`. The API server writes `null` for some empty fields.
 ///
 /// # Errors
-/// The value is neither `null` nor a `T`.
+/// The value is not `null` and not a `T`.
 pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

@@ -18,7 +18,7 @@ impl<K: Clone + PartialEq> ChangedKeys<K> {
         self.0 = is_followed.then(Vec::new);
     }
 
-    /// Notes that the thing with this key changed.
+    /// Notes that the object with this key changed.
     pub fn note(&mut self, key: &K) {
         if let Some(keys) = &mut self.0
             && keys.last() != Some(key)

@@ -40,7 +40,7 @@ pub struct Image {
     pub size: i64,
     /// The nodes that have the image.
     pub nodes: NodeSet,
-    /// The number of these nodes.
+    /// The number of nodes that have the image.
     pub n_nodes: usize,
 }
 
@@ -86,7 +86,7 @@ impl ImageTable {
 /// The node table and the symbols that it uses.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterTable {
-    /// The strings behind all symbols here and in pods.
+    /// The strings behind all symbols of the table and of pods.
     pub symbols: Symbols,
     symbols_position: u64,
     generation: u64,
@@ -188,7 +188,7 @@ impl ClusterTable {
         self.taint_set_ids.get(node.index()).copied().unwrap_or(0)
     }
 
-    /// Every taint set by id. Id 0 is the empty set and may be absent here.
+    /// Every taint set by id. Id 0 is the empty set and may be missing in the list.
     #[must_use]
     pub fn taint_sets(&self) -> &[Vec<Taint>] {
         self.taint_sets.all()
@@ -250,7 +250,7 @@ impl ClusterTable {
 }
 
 impl ClusterTable {
-    /// `metadata.annotations` of `node`. A replica has only those with keys that its manifest names.
+    /// `metadata.annotations` of `node`. A replica has only annotations whose keys its manifest names.
     #[must_use]
     pub fn annotations(&self, node: NodeIdx) -> Option<&StringMap> {
         self.annotations.get(node.index()).map(|annotations| &**annotations)
@@ -295,8 +295,8 @@ impl ClusterTable {
         }
     }
 
-    /// Adds a row for a node, or writes it again, with everything from the node's own object. This is for tables without replicas,
-    /// because the call does not tell which columns changed.
+    /// Adds a row for a node, or writes the row again, with all values from the node's own object. Only tables without
+    /// replicas may use this method, because the call does not report which columns changed.
     pub fn set_node(&mut self, idx: NodeIdx, node: &Node) {
         self.add_node(idx);
         self.set_name(idx, node.name);
@@ -422,8 +422,8 @@ impl ClusterTable {
         }
     }
 
-    /// Whether some sum of `node` is the largest number, so that it may have lost the amount beyond it. Nothing can be subtracted from
-    /// such a sum. It must be computed again, after [`Self::clear_requested`].
+    /// Whether some sum of `node` is the largest number, so that the sum may have lost the amount beyond this number.
+    /// Nothing can be subtracted from such a sum. The sum must be computed again, after [`Self::clear_requested`].
     #[must_use]
     pub fn is_saturated(&self, node: NodeIdx) -> bool {
         let sums = [at(&self.non_zero_cpu, node), at(&self.non_zero_memory, node)];
@@ -439,8 +439,8 @@ impl ClusterTable {
         }
     }
 
-    /// Replaces a node's images. The size of an image is the one that the first node reported, until no node has the
-    /// image.
+    /// Replaces a node's images. The first node that reports an image determines the image's size, until no node has
+    /// the image.
     pub fn set_images(&mut self, node: NodeIdx, images: &[(Sym, i64)]) {
         self.row_journal.record(node);
         let names: Vec<Sym> = images.iter().map(|(name, _)| *name).collect();

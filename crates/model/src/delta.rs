@@ -205,7 +205,7 @@ pub struct PlacedPod {
     pub pod: Arc<Pod>,
 }
 
-/// An object other than pods and nodes, whole, or the fact that it is gone.
+/// A whole object other than a pod or a node, or its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
     /// `apiVersion`.

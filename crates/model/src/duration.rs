@@ -1,6 +1,6 @@
 //! Durations as Go, and therefore Kubernetes, writes them: `15s`, `1m30s`, `1.5h`, `-2ms` (Go's `time.ParseDuration`).
 //!
-//! Values are whole nanoseconds in an `i64`, including negative ones, because "must be greater than zero" is a better
+//! Values are whole nanoseconds in an `i64`, and may be negative, because "must be greater than zero" is a better
 //! answer to `-5s` than "not a duration".
 
 use std::time::Duration;
@@ -73,7 +73,7 @@ pub fn render_duration(duration: Duration) -> String {
     }
 }
 
-/// Reads one number with its unit. Also returns the rest of the text.
+/// Reads one number with its unit. Also returns the text after the unit.
 fn parse_part(text: &str) -> Option<(i64, &str)> {
     let number_len = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, rest) = text.split_at(number_len);

@@ -112,7 +112,7 @@ features! {
     DRAFractionalCapacityRange: Gate, false, false;
     /// Lists are attributes of devices in selectors.
     DRAListTypeAttributes: Gate, false, false;
-    /// Devices may consume counters that their pool shares, and have node selections of their own.
+    /// Devices may consume counters that their pool shares, and have their own node selections.
     DRAPartitionableDevices: Gate, true, true;
     /// A request may list alternatives in the order of preference.
     DRAPrioritizedList: Gate, true, true;
@@ -137,47 +137,49 @@ features! {
     /// A claim's allocation contains each configuration once, and lists no requests for a configuration that applies to
     /// all requests.
     AllocatedConfigOnce: Change, false, true;
-    /// A request for all devices fails if a device has too little capacity left; before, the request was served without
-    /// that device.
+    /// A request for all devices fails if a device has too little capacity left. Without the feature, the request is
+    /// served without that device.
     AllDevicesNeedCapacity: Change, false, true;
-    /// The search for devices returns the counters of choices that it gives up; before, they stayed taken until the
-    /// search on the node ended.
+    /// The search for devices returns the counters of choices that it gives up. Without the feature, these counters
+    /// stay taken until the search on the node ends.
     CountersAreGivenBack: Change, false, true;
-    /// DeviceTaintRules are read as `resource.k8s.io/v1`; before, they were read as `resource.k8s.io/v1beta2`.
+    /// DeviceTaintRules are read as `resource.k8s.io/v1`. Without the feature, they are read as
+    /// `resource.k8s.io/v1beta2`.
     DeviceTaintRulesAreV1: Change, false, true;
-    /// With `distinctAttribute`, all devices of a request must differ; before, a device was compared only with the last
-    /// device of each request.
+    /// With `distinctAttribute`, all devices of a request must differ. Without the feature, a device is compared only
+    /// with the last device of each request.
     DistinctAmongAllDevices: Change, false, true;
-    /// Amounts of capacity that are rounded up have the format of the step; before, they had a binary suffix.
+    /// Amounts of capacity that are rounded up have the format of the step. Without the feature, they have a binary
+    /// suffix.
     RoundedCapacityHasFormatOfStep: Change, false, true;
-    /// Device selectors see attributes that are lists, whatever the gate DRAListTypeAttributes says.
+    /// Device selectors see attributes that are lists, with the gate DRAListTypeAttributes on or off.
     SelectorsSeeListAttributes: Change, false, true;
     /// Errors of device selectors name the device.
     SelectorErrorsNameDevices: Change, false, true;
-    /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms;
-    /// before, the pod that left had to match all of them.
+    /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms.
+    /// Without the feature, the pod that left must match all of these terms.
     AnyAntiAffinityTermWakesPods: Change, false, true;
     /// NodeDeclaredFeatures asks for `VolumeBindMountOptions` if a container mounts a volume with `bindMountOptions`.
     BindMountOptionsNeedFeature: Change, false, true;
-    /// The age at which an unschedulable pod is tried again is counted from its last flush if that came after its last
-    /// attempt; before, it was always counted from the last attempt.
+    /// The age at which an unschedulable pod is tried again is counted from its last flush if the flush came after its
+    /// last attempt. Without the feature, the age is always counted from the last attempt.
     FlushesCountForAge: Change, false, true;
-    /// The nomination of a pod counts while a PreEnqueue plugin gates the pod; before, it counted only after the pod
-    /// had come to activeQ.
+    /// The nomination of a pod counts while a PreEnqueue plugin gates the pod. Without the feature, it counts only
+    /// after the pod has come to activeQ.
     GatedPodsKeepNominations: Change, false, true;
-    /// ImageLocality divides by the number of containers and image volumes; before, it divided by the number of
-    /// containers.
+    /// ImageLocality divides by the number of containers and image volumes. Without the feature, it divides by the
+    /// number of containers.
     ImageVolumesCountAsContainers: Change, false, true;
     /// Events of pods without a node have the labels `UnscheduledPod…`, and events of the waiting pod itself have the
-    /// labels `TargetPod…`; before, all of them had the labels `UnschedulablePod…`.
+    /// labels `TargetPod…`. Without the feature, all of these events have the labels `UnschedulablePod…`.
     PodEventsByKind: Change, false, true;
-    /// A configuration may name plugins for `podGroupPostFilter`. No plugin runs there, because groups of pods are not
-    /// scheduled together.
+    /// A configuration may name plugins for `podGroupPostFilter`. No plugin runs at this point, because groups of pods
+    /// are not scheduled together.
     PodGroupPostFilterIsAPoint: Change, false, true;
     /// The pod's condition and event name the node and the number of victims of a successful preemption.
     PreemptionHasMessage: Change, false, true;
     /// During a resize, a pod requests the largest of three totals: of its spec, of its allocated resources and of its
-    /// actual resources; before, it requested the sum of each container's largest amounts.
+    /// actual resources. Without the feature, it requests the sum of each container's largest amounts.
     ResizedPodsTakeMaximumOfTotals: Change, false, true;
 }
 
@@ -201,14 +203,14 @@ impl Features {
         self.0 & Self::bit(feature) != 0
     }
 
-    /// These features with `feature` on or off.
+    /// A copy of the features with `feature` on or off.
     #[must_use]
     pub fn with(self, feature: Feature, is_on: bool) -> Self {
         let others = self.0 & !Self::bit(feature);
         Self(if is_on { others | Self::bit(feature) } else { others })
     }
 
-    /// The features that are on here and off in the oldest release, or the reverse.
+    /// The features whose state differs from the oldest release.
     pub fn differing(self) -> impl Iterator<Item = (Feature, bool)> {
         let oldest = Self::default();
         let states = Feature::ALL.iter().map(move |feature| (*feature, self.has(*feature)));
@@ -234,7 +236,7 @@ impl Serialize for Features {
     }
 }
 
-/// Deserializes such a map. An unknown name is refused.
+/// Deserializes a map of features. An unknown name is refused.
 impl<'de> Deserialize<'de> for Features {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut features = Self::default();

@@ -1,4 +1,4 @@
-//! Conversion of the API's objects to interned ones, once for each change of an object.
+//! Conversion of the API's objects to interned objects, once for each change of an object.
 
 mod affinity;
 mod storage;

@@ -11,7 +11,7 @@ pub struct KindRef {
     pub plural: String,
 }
 
-/// Groups with their version and their kinds. Every server knows either all kinds of such a group or none.
+/// Groups with their version and their kinds. A server knows all kinds of a group, or does not know the group.
 const WELL_KNOWN: [(&str, &str, &[&str]); 5] = [
     (
         "",

@@ -11,7 +11,7 @@ pub struct LabelTable {
     columns: FxHashMap<Sym, LabelColumn>,
     rows: Vec<Box<[(Sym, Sym)]>>,
     version: u64,
-    /// The number of columns that remained after the last search for unused ones.
+    /// The number of columns that remained after the last search for unused columns.
     n_in_use: usize,
 }
 
@@ -69,8 +69,8 @@ impl LabelColumn {
         }
     }
 
-    /// Makes a column dense if at least an eighth of the nodes have the key. Dense columns are read by index, sparse
-    /// ones by search.
+    /// Makes a column dense if at least an eighth of the nodes have the key. Dense columns are read by index, and
+    /// sparse columns by search.
     fn densify(&mut self, n_rows: usize) {
         if let Self::Sparse(values) = self
             && values.len() >= 8
@@ -100,8 +100,8 @@ impl LabelTable {
         self.rows.get(node.index()).map_or(&[], |labels| labels)
     }
 
-    /// A number that grows whenever the labels of some node change. Results from columns hold as long as it stays the
-    /// same.
+    /// A number that grows whenever the labels of some node change. Results from columns hold as long as the number
+    /// stays the same.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version

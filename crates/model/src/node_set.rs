@@ -17,7 +17,7 @@ impl NodeIdx {
 /// many zero words they end with.
 ///
 /// The cost of an operation on all members depends on the words between the first and the last member. A set of one
-/// node is therefore cheap, wherever that node is.
+/// node is therefore cheap.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSet {
     words: Vec<u64>,
@@ -282,7 +282,8 @@ impl FromIterator<NodeIdx> for NodeSet {
     }
 }
 
-/// The first row, if the rows follow each other without a gap. Most rows do so in the order in which nodes are visited.
+/// The first row, if the rows follow each other without a gap. Most rows follow each other in the order in which nodes
+/// are visited.
 #[inline]
 fn first_of_run(rows: &[NodeIdx]) -> Option<NodeIdx> {
     let first = *rows.first()?;

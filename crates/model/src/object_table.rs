@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::delta::ObjectChange;
 
-/// The number of changes of one kind that a view may miss before it must decode everything again.
+/// The number of changes of one kind that a view may miss. A view that missed more must decode everything again.
 const JOURNAL_CAPACITY: usize = 4096;
 
 /// Objects by namespace and name. The namespace is empty for kinds without namespaces.
@@ -51,7 +51,7 @@ impl StoredObject {
         Self { json, decoded: OnceLock::new() }
     }
 
-    /// The decoded value, if it has this type.
+    /// The decoded value, if the value has this type.
     fn decoded<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         Arc::clone(self.decoded.get()?).downcast().ok()
     }
@@ -156,8 +156,8 @@ pub enum Catchup {
     Everything,
 }
 
-/// The decoded objects of one kind. [`Self::refresh`] updates them from a table, at a cost that depends on what
-/// changed.
+/// The decoded objects of one kind. [`Self::refresh`] updates them from a table, at a cost that depends on the number
+/// of changes.
 ///
 /// Views of one type share the decoded objects of their table. An object that does not decode counts as absent, and
 /// [`Self::problems`] says why.
@@ -308,7 +308,7 @@ impl<T> ObjectView<T> {
         entry(&self.by_name, namespace, name)
     }
 
-    /// The objects with namespace and name, in the order of these.
+    /// The objects with namespace and name, ordered by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Arc<T>)> {
         iter(&self.by_name)
     }

@@ -5,7 +5,7 @@ use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 /// The name by which profiles, settings and the plugins directory refer to a plugin: `NodeAffinity`, or `Mine` for the
 /// file `Mine.wasm`.
 ///
-/// Any text is accepted here. A name from outside (a configuration file, a command line) is checked where it is read.
+/// The type accepts any text. A name from outside (a configuration file, a command line) is checked where it is read.
 /// Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(Arc<str>);

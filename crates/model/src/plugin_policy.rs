@@ -1,10 +1,11 @@
-//! An operator's decisions about a plugin: how it runs, and what happens to it and to pods when it fails.
+//! An operator's decisions about a plugin: how the plugin runs, and what happens to the plugin and to pods when it
+//! fails.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// What happens to the pods of profiles that use a plugin which is out of service.
+/// The treatment of pods whose profile uses a plugin that is out of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FailurePolicy {
     /// The pods stay pending, because the plugin's rules still hold.
@@ -21,9 +22,9 @@ pub enum Execution {
     /// A built-in runs natively unless the plugins directory has a binary of its name.
     #[default]
     Auto,
-    /// A built-in runs natively, whatever the plugins directory contains.
+    /// A built-in runs natively, regardless of the contents of the plugins directory.
     Native,
-    /// A built-in runs as a component, either the one that comes with the program or the one in the plugins directory.
+    /// A built-in runs as a component: the component of the program, or the component in the plugins directory.
     Wasm,
 }
 

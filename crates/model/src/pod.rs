@@ -50,7 +50,7 @@ impl Resources {
 pub struct Toleration {
     /// [`Sym::NONE`] matches every key.
     pub key: Sym,
-    /// How the value is compared.
+    /// The comparison with the value.
     pub operator: TolerationOperator,
     /// The value that is compared with the value of the taint.
     pub value: Sym,
@@ -89,7 +89,7 @@ pub enum TaintEffect {
 pub struct Taint {
     /// The key of the taint.
     pub key: Sym,
-    /// The value of the taint; [`Sym::NONE`] if it has none.
+    /// The value of the taint; [`Sym::NONE`] if the taint has no value.
     pub value: Sym,
     /// The effect of the taint.
     pub effect: TaintEffect,
@@ -123,7 +123,7 @@ impl Toleration {
 pub struct Requirement {
     /// The label or field.
     pub key: Sym,
-    /// How the values are compared.
+    /// The comparison with the values.
     pub operator: Operator,
     /// The values; empty for `Exists` and `DoesNotExist`.
     pub values: Vec<Sym>,
@@ -276,7 +276,7 @@ pub struct Pod {
     pub extended_claim: Option<Arc<str>>,
     /// The normalised image names of init containers, containers and image volumes, with repetitions.
     pub images: ThinVec<Sym>,
-    /// The number of init and regular containers and, in Kubernetes 1.37, image volumes. All of these have an image.
+    /// The number of init and regular containers and, in Kubernetes 1.37, image volumes. Each of them has an image.
     pub n_containers: u32,
     /// The node features that the pod needs to run (KEP-5328).
     pub required_features: ThinVec<Sym>,

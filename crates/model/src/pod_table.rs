@@ -24,16 +24,16 @@ impl PodIdx {
 pub struct PodChange {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// The node that it came to or left.
+    /// The node that the pod came to or left.
     pub node: NodeIdx,
-    /// 1 for a pod that came, -1 for one that left.
+    /// 1 for a pod that came, -1 for a pod that left.
     pub sign: i32,
 }
 
-/// The number of changes that a rule may miss before it must count again.
+/// The number of changes that a rule may miss. A rule that missed more must count again.
 const JOURNAL_CAPACITY: usize = 4096;
 
-/// All pods on nodes, including assumed ones.
+/// All pods on nodes, including assumed pods.
 #[derive(Clone, Debug, Default)]
 pub struct PodTable {
     slots: Vec<Option<(Arc<Pod>, NodeIdx)>>,
@@ -99,7 +99,7 @@ impl PodTable {
         self.record(PodChange { pod, node, sign: 1 });
     }
 
-    /// Removes a pod. An empty slot stays as it is.
+    /// Removes the pod in a slot, if the slot is not empty.
     pub fn remove(&mut self, idx: PodIdx) {
         let Some((pod, node)) = self.slots.get_mut(idx.index()).and_then(Option::take) else { return };
         if let Some(slots) = self.by_node.get_mut(node.index()) {

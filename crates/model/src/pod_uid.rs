@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::serde_with::shared_text;
 
-/// `metadata.uid` of a pod. It distinguishes the pod from one of the same name that was deleted and created again.
+/// `metadata.uid` of a pod. It distinguishes the pod from an earlier pod of the same name.
 ///
 /// Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -55,9 +55,9 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and the rest as decimals
-/// of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is part of
-/// the value.
+/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and all others as
+/// decimals of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is
+/// part of the value.
 #[derive(Clone, Debug)]
 enum Amount {
     Compact { mantissa: i64, exponent: i32 },
@@ -124,9 +124,9 @@ impl Quantity {
         }
     }
 
-    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form when it compares it
-    /// with one that is too large or too fine for the compact form. Sums and order stay the same. Only the rounding of
-    /// negative fractions and the results beyond `i64` differ.
+    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form before a comparison
+    /// with a quantity that is too large or too fine for the compact form. Sums and order do not change. Only the
+    /// rounding of negative fractions and the results beyond `i64` differ.
     #[must_use]
     pub fn widened(&self) -> Self {
         Self::new(Amount::Wide(self.amount.to_decimal()), self.format)
@@ -203,8 +203,8 @@ impl Amount {
     }
 }
 
-/// `mantissa` × 10^`digits`. Beyond `i64`, Kubernetes wraps around if it multiplies in one step, and gives zero if it
-/// multiplies digit by digit.
+/// `mantissa` × 10^`digits`. Beyond `i64`, Kubernetes' multiplication in one step wraps around, and its multiplication
+/// digit by digit gives zero.
 fn shifted_left(mantissa: i64, digits: u32) -> i64 {
     let factor = 10i64.checked_pow(digits);
     if let Some(product) = factor.and_then(|factor| mantissa.checked_mul(factor)) {

@@ -1,8 +1,9 @@
 //! The resources that a pod needs from a node: the requests of its containers, combined as the scheduler counts them.
 //!
-//! The same pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`] with different
-//! options. The rules are in Kubernetes' documentation on init and sidecar containers (resource sharing), pod overhead, pod-level
-//! resources and in-place resize, and in `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
+//! A pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`]
+//! with different options. The rules are in Kubernetes' documentation on init and sidecar containers (resource
+//! sharing), pod overhead, pod-level resources and in-place resize, and in
+//! `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -33,7 +34,8 @@ pub struct Requests {
     pub scalars: BTreeMap<String, i64>,
 }
 
-/// CPU and memory, with a default for containers without requests, so that such pods are spread as well.
+/// CPU and memory. Containers without requests count with a default amount, so that pods of such containers are spread
+/// as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZeroRequests {
     /// CPU in thousandths.
@@ -42,7 +44,7 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
-/// How a resize in progress counts besides the spec.
+/// The treatment of a resize in progress, besides the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
     /// The resize does not count, only the spec.
@@ -55,7 +57,7 @@ pub enum Resizes {
 }
 
 impl Resizes {
-    /// How the release counts resized pods.
+    /// The treatment of resized pods in a release with these features.
     #[must_use]
     pub fn of(features: Features) -> Self {
         if features.has(Feature::ResizedPodsTakeMaximumOfTotals) {
@@ -69,7 +71,7 @@ impl Resizes {
 /// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How a resize in progress (`status`) counts besides the spec.
+    /// The treatment of a resize in progress (`status`), besides the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
@@ -82,7 +84,7 @@ pub struct Options {
 pub struct PodRequests {
     /// The result of [`spec_requests`].
     pub spec: Requests,
-    /// The result of [`placed_requests`] and [`balanced_requests`], which is the same.
+    /// The result of [`placed_requests`], which equals that of [`balanced_requests`].
     pub placed: Requests,
     /// The result of [`placed_non_zero`].
     pub placed_non_zero: NonZeroRequests,
@@ -162,8 +164,8 @@ pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
     Requests::from_list(&pod_requests(pod, &placed(resizes)))
 }
 
-/// Like [`placed_requests`], with defaults for missing requests. A pod with pod-level requests gets a default only for a resource that it
-/// does not request in any way.
+/// Like [`placed_requests`], with defaults for missing requests. A pod with pod-level requests gets a default only for
+/// a resource without any request.
 #[must_use]
 pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
     let mut defaults = container_defaults();
@@ -209,13 +211,14 @@ fn container_defaults() -> ResourceList {
     .into()
 }
 
-/// The quantity in thousandths; the largest number if it goes beyond that. Kubernetes' conversion then gives an arbitrary number, for
-/// example a negative one, with which a pod that asks for too much would fit everywhere.
+/// The quantity in thousandths; the largest number if the quantity exceeds it. Kubernetes' conversion of such a
+/// quantity gives an arbitrary number, for example a negative one, with which a pod that asks for too much would fit
+/// everywhere.
 fn thousandths(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
 }
 
-/// The quantity in whole units; the largest number if it goes beyond that.
+/// The quantity in whole units; the largest number if the quantity exceeds it.
 fn units(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_units(i64::MAX, Format::DecimalSi) { i64::MAX } else { quantity.value() }
 }
@@ -344,8 +347,8 @@ pub fn pod_limits(pod: &Pod) -> ResourceList {
 }
 
 /// Combines the containers. Containers and sidecars run together, and an init container runs together with the sidecars
-/// declared before it. The pod needs the most that is ever needed at once. `of_container` gets a flag that says whether
-/// the container keeps running.
+/// declared before it. The pod needs the largest amount that its containers need at one time. `of_container` gets a
+/// flag that says whether the container keeps running.
 fn aggregate(pod: &Pod, of_container: impl Fn(&Container, bool) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in &pod.spec.containers {
@@ -374,7 +377,7 @@ fn container_statuses(pod: &Pod) -> BTreeMap<&str, &ContainerStatus> {
     statuses.map(|status| (status.name.as_str(), status)).collect()
 }
 
-/// Whether the node reported that it cannot do the resize in the spec.
+/// Whether the node reported that the resize in the spec is not possible.
 fn is_resize_infeasible(pod: &Pod) -> bool {
     let pending = pod.status.conditions.iter().find(|condition| condition.type_ == "PodResizePending");
     pending.is_some_and(|condition| condition.reason == "Infeasible")
@@ -395,7 +398,8 @@ fn resized(
     largest
 }
 
-/// The resources that `spec.resources.requests` sets for the pod as a whole. If totals count, those of its status are included.
+/// The resources that `spec.resources.requests` sets for the pod as a whole. If totals count, the requests in the pod's
+/// status are included.
 fn pod_level_requests(pod: &Pod, resizes: Resizes) -> ResourceList {
     let Some(resources) = &pod.spec.resources else {
         return ResourceList::new();

@@ -10,8 +10,8 @@ const MIN_PERCENTAGE: usize = 5;
 
 /// The number of fitting nodes that is enough among `n_nodes` candidates.
 ///
-/// `profile_percentage` takes precedence over `global`. A percentage of zero stands for one that shrinks with the
-/// cluster: 50 minus one for each 125 nodes, at least 5.
+/// `profile_percentage` takes precedence over `global`. A percentage of zero stands for a percentage that shrinks with
+/// the cluster: 50 minus one for each 125 nodes, at least 5.
 #[must_use]
 pub fn num_feasible_nodes_to_find(n_nodes: usize, profile_percentage: Option<i32>, global: i32) -> usize {
     if n_nodes < MIN_FEASIBLE_NODES {

@@ -1,8 +1,8 @@
 //! Label selectors and node selectors for plain strings.
 //!
-//! A selector is compiled once and matched many times. Nothing here is interned. This is the reference against which
-//! the faster matchers of the node table are tested, and it gives the messages for selectors that the API server would
-//! have refused.
+//! A selector is compiled once and matched many times. No string is interned. This is the reference against which the
+//! faster matchers of the node table are tested, and it gives the messages for selectors that the API server would have
+//! refused.
 //!
 //! The rules are in Kubernetes' documentation on labels and selectors and on node affinity.
 
@@ -28,7 +28,7 @@ pub struct LabelMatcher {
     requirements: Option<Vec<Requirement>>,
 }
 
-/// A compiled node selector, which matches if one of its terms does.
+/// A compiled node selector, which matches if one of its terms matches.
 #[derive(Clone, Debug)]
 pub struct NodeMatcher {
     terms: Vec<Result<NodeTerm, Vec<RequirementError>>>,
@@ -190,8 +190,8 @@ fn is_empty(term: &api::NodeSelectorTerm) -> bool {
     term.match_expressions.is_empty() && term.match_fields.is_empty()
 }
 
-/// The errors for which the API server would refuse a term of a node selector, one in each line. Lines begin with a
-/// dot, so that they can follow the path of the term.
+/// The errors for which the API server would refuse a term of a node selector, one error in each line. Lines begin with
+/// a dot, so that they can follow the path of the term.
 #[must_use]
 pub fn node_term_error(term: &api::NodeSelectorTerm) -> Option<String> {
     let errors = NodeTerm::compile("", term).err()?;
@@ -208,7 +208,7 @@ impl SelectorError {
 
 impl std::error::Error for SelectorError {}
 
-/// Writes one error as it is, and several as a list in brackets without repetitions.
+/// Writes a single error unchanged, and several errors as a list in brackets without repetitions.
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut texts: Vec<String> = Vec::new();

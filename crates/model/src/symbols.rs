@@ -101,22 +101,22 @@ pub struct Symbols {
 /// The symbols of [`Uses`] that were dropped, on any thread.
 type Returned = Arc<Mutex<Vec<UsedSymbols>>>;
 
-/// The number of returned objects for which memory is kept. When many are dropped at once, the rest of the memory is
-/// freed.
+/// The number of returned objects for which memory is kept. When more objects are dropped at once, the memory beyond
+/// this number is freed.
 const MAX_KEPT: usize = 1 << 10;
 
 /// A value in place of a number of uses, for a symbol that is never freed.
 const FOR_EVER: u32 = u32::MAX;
 
 /// The longest text that is kept. A longer text is replaced by its digest. Names and labels are shorter, because
-/// kube-apiserver limits them (names 253 bytes, qualified names 317, values 63). It limits neither image names nor what
-/// a kubelet reports.
+/// kube-apiserver limits them (names 253 bytes, qualified names 317, values 63). kube-apiserver does not limit image
+/// names and the texts that a kubelet reports.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// The number of unused symbols below which none is freed. This many symbols with their texts take a megabyte or two.
 const MIN_UNUSED: usize = 1 << 14;
 
-/// The number of symbols that one step of freeing looks at. This takes some microseconds.
+/// The number of symbols that one step of freeing looks at. A step takes some microseconds.
 const SWEEP_STEP: usize = 1 << 12;
 
 impl Default for Symbols {
@@ -195,7 +195,7 @@ impl Symbols {
         self.texts.get(sym.index()).map_or_else(|| Arc::from(""), Arc::clone)
     }
 
-    /// The number of symbols, including unused ones.
+    /// The number of symbols, including unused symbols.
     #[must_use]
     pub fn len(&self) -> usize {
         self.texts.len() - self.free.len()
@@ -215,8 +215,8 @@ impl Symbols {
     }
 
     /// A number that grows whenever symbols were freed. Results that were computed from the text of a symbol, and that
-    /// are kept longer than its pods and nodes, hold as long as it stays the same. Afterwards the symbol may stand for
-    /// another string.
+    /// are kept longer than its pods and nodes, hold as long as the number stays the same. Afterwards the symbol may
+    /// stand for another string.
     #[must_use]
     pub fn n_sweeps(&self) -> u64 {
         self.n_sweeps
@@ -260,7 +260,7 @@ impl Symbols {
 
     /// Undoes everything since `earlier` was cloned from this table.
     pub fn return_to(&mut self, earlier: Self) {
-        // Callers that looked strings up in between must do it again.
+        // Callers that looked strings up since then must look them up again.
         let (version, n_sweeps) = (self.version + 1, self.n_sweeps + 1);
         *self = Self { version, n_sweeps, ..earlier };
     }
@@ -275,7 +275,7 @@ impl Symbols {
         (announced.collect(), (end < self.texts.len()).then_some(end))
     }
 
-    /// The number of times that a symbol was made or freed. Replicas follow up to such a position.
+    /// The number of times that a symbol was made or freed. Replicas remember the number up to which they followed.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.journal.position()
@@ -322,7 +322,8 @@ impl Symbols {
         self.n_sweeps += u64::from(self.free.len() > n_free);
     }
 
-    /// Frees symbols from now on as soon as they are unused. This is for tests, which would otherwise have to be long.
+    /// Frees symbols from now on as soon as they are unused. Tests call this, because they would otherwise have to be
+    /// long.
     pub fn free_eagerly(&mut self) {
         self.is_eager = true;
     }
@@ -392,8 +393,8 @@ impl Symbols {
     }
 }
 
-/// The text that replaces a long text. Equal texts have equal replacements, and no shorter text of the API looks like
-/// one.
+/// The text that replaces a long text. Equal texts have equal replacements, and no shorter text of the API looks like a
+/// replacement.
 fn stand_in(text: &str) -> String {
     let digest = crate::Digest::new(Sha256::digest(text).into());
     format!("sha256:{digest} of {} bytes", text.len())

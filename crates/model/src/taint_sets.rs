@@ -16,7 +16,7 @@ pub(crate) struct TaintSets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaintSetId {
     pub id: u32,
-    /// Whether the id stood for another set before, or for none.
+    /// Whether the id is new, or stood for another set before.
     pub is_new: bool,
 }
 

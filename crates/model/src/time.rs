@@ -30,7 +30,7 @@ impl Time {
         Self(self.0 - self.0 % 1000)
     }
 
-    /// The milliseconds since `earlier`; 0 if that is later.
+    /// The milliseconds since `earlier`; 0 if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -1,6 +1,6 @@
 //! The taints that a pod tolerates.
 //!
-//! The rule is in Kubernetes' documentation on taints and tolerations. The comparison operators are those of the alpha
+//! The rule is in Kubernetes' documentation on taints and tolerations. The comparison operators come with the alpha
 //! gate `TaintTolerationComparisonOperators`, which is off by default.
 
 use std::cmp::Ordering;

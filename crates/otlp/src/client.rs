@@ -1,6 +1,6 @@
 //! One request to the collector, over gRPC or HTTP.
 //!
-//! The gRPC protocol (`PROTOCOL-HTTP2.md` in grpc) is one POST over HTTP/2 here: five bytes before the message, and the
+//! The gRPC protocol (`PROTOCOL-HTTP2.md` in grpc) is one POST over HTTP/2: five bytes before the message, and the
 //! status in the trailers. This is all that a unary call needs, so that no gRPC library is used.
 
 use std::{error::Error, sync::Arc, time::Duration};
@@ -28,7 +28,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// The time limit for a request, as in the libraries of OpenTelemetry.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// The time after which a silent HTTP/2 connection is checked during a request, and the time for the answer to the
-/// check. Otherwise, requests would go to a collector that no longer exists.
+/// check. Without the check, requests would go to a collector that no longer exists.
 const PING_TIME: Duration = Duration::from_secs(5);
 /// The maximum number of bytes of an answer.
 const MAX_ANSWER: usize = 64 << 10;

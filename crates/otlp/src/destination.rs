@@ -2,7 +2,7 @@
 //!
 //! Kubernetes' components take an address such as `localhost:4317` and speak gRPC without TLS. The libraries of
 //! OpenTelemetry take a URL and speak HTTP. Both forms are accepted. The variables of OpenTelemetry
-//! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>) add what the configuration leaves open.
+//! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>) add the values that the configuration leaves open.
 
 use std::fmt;
 
@@ -67,7 +67,7 @@ impl fmt::Display for Destination {
 
 impl Destination {
     /// The collector at `endpoint`, which the configuration names. `variable` returns the value of an environment
-    /// variable; an empty value counts as none.
+    /// variable; an empty value counts as a missing variable.
     ///
     /// # Errors
     /// The endpoint or a variable has a value that cannot be used.
@@ -84,7 +84,7 @@ impl Destination {
             Some(endpoint) => ("endpoint", endpoint.to_owned()),
             None => first(ENDPOINTS).unwrap_or(("endpoint", DEFAULT_ENDPOINT.to_owned())),
         };
-        // A URL of the first variable is used as it is.
+        // A URL in the first variable is used without changes.
         let is_whole = from == ENDPOINTS[0];
         let (uri, protocol) = read_endpoint(&text, protocol, is_whole).map_err(|why| DestinationError {
             from: from.to_owned(),

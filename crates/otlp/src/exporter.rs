@@ -17,7 +17,7 @@ use crate::{
     span::{Resource, Span},
 };
 
-/// The number of spans that wait at most. A span takes some 500 bytes. This is enough for about 100 attempts.
+/// The maximum number of waiting spans. A span takes some 500 bytes. This is enough for about 100 attempts.
 const MAX_WAITING: usize = 8192;
 /// The number of spans in a batch, as in the libraries of OpenTelemetry.
 const MAX_BATCH: usize = 512;
@@ -28,7 +28,7 @@ const MAX_TRIES: u32 = 3;
 /// The pause before the second try. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// An observer of what becomes of spans. The calls must not block.
+/// An observer of spans that were exported, refused or dropped. The calls must not block.
 pub trait ExportObserver: Send + Sync + 'static {
     /// The collector took this many spans.
     fn exported(&self, n_spans: usize);
@@ -220,7 +220,7 @@ mod tests {
     async fn spans_beyond_the_room_are_dropped_and_counted() {
         let counts = Arc::new(Counts::default());
         let destination = Destination::new(None, |_| None).unwrap();
-        // The task is not polled, like one that waits for a collector.
+        // The task is not polled, like a task that waits for a collector.
         let (sender, _task) = exporter(destination, Resource::default(), Arc::clone(&counts) as _).unwrap();
         (0..MAX_WAITING + 5).for_each(|_| sender.send(span()));
         assert_eq!(counts.dropped.load(Ordering::Relaxed), 5);

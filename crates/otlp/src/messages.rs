@@ -1,8 +1,8 @@
 //! The messages of the protocol, with the numbers of their fields
 //! (`opentelemetry/proto/{collector/trace,common,resource,trace}/v1/*.proto` in opentelemetry-proto 1.10).
 //!
-//! They are written by hand, because the crate `opentelemetry-proto` brings the SDK with it. Fields that nobody sets
-//! here are left out; a reader skips unknown fields.
+//! They are written by hand, because the crate `opentelemetry-proto` brings the SDK with it. Fields that Berth never
+//! sets are left out; a reader skips unknown fields.
 
 use prost::{Message, Oneof};
 
@@ -245,7 +245,7 @@ mod tests {
             &[2 << 3 | 2, 1, b'e'],
             // status is a message in field 15: a message in field 2, and the code 2 in field 3.
             &[15 << 3 | 2, 5, 2 << 3 | 2, 1, b'x', 3 << 3, 2],
-            // flags is 32 bits in field 16, whose key takes two bytes.
+            // The 32 bits of `flags` are field 16. The key of field 16 takes two bytes.
             &[0x85, 0x01, 1, 0, 0, 0],
         ]
         .concat();

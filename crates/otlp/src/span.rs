@@ -82,7 +82,7 @@ pub(crate) type Attributes = Vec<(&'static str, Value)>;
 pub struct Span {
     pub trace: TraceId,
     pub id: SpanId,
-    /// The span that this one is a part of; `None` for the first span of a trace.
+    /// The span of which this span is a part; `None` for the first span of a trace.
     pub parent: Option<SpanId>,
     pub name: Cow<'static, str>,
     pub kind: SpanKind,

@@ -38,7 +38,7 @@ pub(crate) struct Point {
     pub pending: u64,
 }
 
-/// What happened in the last minute, or since the start if that was later.
+/// The changes of the last minute, or of the time since the start if the scheduler started later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastMinute {
     pub span: Duration,

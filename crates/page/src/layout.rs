@@ -21,7 +21,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct View {
     pub title: String,
-    /// Forms, which remain when the rest is replaced by a newer rendering.
+    /// Forms, which remain when a newer rendering replaces all other parts of the page.
     pub filters: Markup,
     pub content: Markup,
     pub age: Age,
@@ -74,7 +74,7 @@ pub(crate) fn metadata(title: &str) -> Markup {
     }
 }
 
-/// The whole document of a view. `path` is the view's own.
+/// The whole document of a view. `path` is the view's path.
 pub(crate) fn document(view: &View, path: &str, viewer: &Viewer) -> Markup {
     let status = html! { noscript { "without its script this page stays as it is: load it again" } };
     frame(&view.title, &status, &html! { (view.filters) (live(view)) }, path, viewer)
@@ -163,7 +163,8 @@ pub(crate) fn nothing(text: &str) -> Markup {
     html! { p.nothing { (text) } }
 }
 
-/// Says which rows are shown, and has links to the others. `address` gets the number of the first row.
+/// Says which rows are shown, and has links to the other pages of rows. `address` gets the number of the first row of a
+/// page.
 pub(crate) fn pager(first: usize, shown: usize, total: usize, address: impl Fn(usize) -> String) -> Markup {
     html! {
         @if total > 0 {

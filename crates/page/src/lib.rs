@@ -43,7 +43,7 @@ pub trait Source: ReadModel {
     fn totals(&self) -> impl Future<Output = Option<Totals>> + Send;
 
     /// The reason why a pod is on its node or waits, with a report on a node of the caller's choice. `user` is the
-    /// caller; data that this user may not see is left out. `None` may see everything.
+    /// caller; data that the user may not see is left out. A caller without a user (`None`) may see everything.
     fn explain(
         &self,
         namespace: &str,

@@ -26,7 +26,7 @@
     else link.textContent = `up to date, ${ago(shown)} old`;
   };
 
-  // What is open or has the focus stays so.
+  // Open elements stay open, and the focus stays where it is.
   const show = (text) => {
     const next = new DOMParser().parseFromString(text, "text/html").getElementById("view");
     if (!next) return;

@@ -1,6 +1,6 @@
 //! Views that were made a moment ago. Browsers that show the same address share one view.
 //!
-//! Each browser's right to see a view is checked before it gets the view from here.
+//! Each browser's right to see a view is checked before it gets a shared view.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ struct Made {
 }
 
 impl SharedViews {
-    /// The view of the address. It is made if there is none from within the last `every`.
+    /// The view of the address. A new view is made if the newest view is older than `every`.
     ///
     /// # Errors
     /// Fails as `make` does.

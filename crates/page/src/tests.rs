@@ -14,7 +14,7 @@ use axum::{
 };
 use berth_explain::{
     Analysis, Combination, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReason, Outcome,
-    PluginReport as Refuser, PluginScore, PluginWords, PodName, Preemption, RankedNode, ReasonCount, Refusals,
+    PluginReport as Refuser, PluginScore, PluginWords, PodIdentity, Preemption, RankedNode, ReasonCount, Refusals,
     Rejected, Sampled, State, Subject, Suggestion, ViolatedBudget,
 };
 use berth_lifecycle::PluginState;
@@ -142,7 +142,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
     let own = || EVIL.to_owned();
     let shared = || Arc::<str>::from(EVIL);
     let subject = Subject {
-        pod: PodName { namespace: namespace.to_owned(), name: name.to_owned(), uid: own() },
+        pod: PodIdentity { namespace: namespace.to_owned(), name: name.to_owned(), uid: own() },
         scheduler_name: own(),
         priority: 0,
         state: State::Queued {

@@ -45,7 +45,7 @@ pub(crate) enum Right<'a> {
     GetPlugins,
     /// An order about the plugin of this name.
     UpdatePlugin(&'a str),
-    /// What-if questions, as for `POST /what-if`. Their answers name nodes and pods, which need rights of their own.
+    /// What-if questions, as for `POST /what-if`. The answers name nodes and pods, which need separate rights.
     AskWhatIf,
 }
 
@@ -57,7 +57,7 @@ impl Viewer {
         }
     }
 
-    /// Whether the API server allows this.
+    /// Whether the API server allows this access.
     pub(crate) async fn may(&self, right: Right<'_>) -> Result<bool, Refusal> {
         let user = match self {
             Self::Anyone => return Ok(!matches!(right, Right::UpdatePlugin(_))),
@@ -71,7 +71,7 @@ impl Viewer {
         verdict.map_err(|verdict| SourceError::Unavailable(verdict.to_string()).into())
     }
 
-    /// Returns an error if the API server does not allow this.
+    /// Returns an error if the API server does not allow this access.
     pub(crate) async fn must(&self, right: Right<'_>) -> Result<(), Refusal> {
         if self.may(right).await? {
             return Ok(());

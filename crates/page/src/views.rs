@@ -1,4 +1,5 @@
-//! The views. Each makes a [`View`] from its parameters, which are part of the address, or says why it cannot.
+//! The views. Each view makes a [`View`] from its parameters, which are part of the address, or returns the reason why
+//! the view cannot be made.
 
 mod nodes;
 mod now;

@@ -80,7 +80,7 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
     for plugin in plugins {
         cargo.args(["--package", &plugin.package]);
     }
-    // These variables are meant for the build of the host, not for wasm.
+    // The variables are meant for the build of the host, not for wasm.
     for inherited in ["RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]
     {
         cargo.env_remove(inherited);
@@ -100,12 +100,12 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
 }
 
 /// The compiler's flags for plugins, in the form of `CARGO_ENCODED_RUSTFLAGS`. SIMD makes loops over nodes smaller and
-/// faster. The flags also remove paths of this machine. Messages of panics name source files: those of `workspace`, of
-/// `target_dir`, where build scripts write, and of cargo's registries get paths that are the same everywhere.
+/// faster. The flags also remove paths of this machine. Messages of panics name source files: files of `workspace`, of
+/// `target_dir`, where build scripts write, and of cargo's registries get paths that are equal on all machines.
 #[must_use]
 pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
     let mut flags = vec!["-Ctarget-feature=+simd128".to_owned()];
-    // The last flag that matches a path counts, because the other folders may be inside the first.
+    // The last flag that matches a path counts, and the other folders may be inside the first folder.
     let mut remap = |from: &Path, to: &str| flags.push(format!("--remap-path-prefix={}={to}", from.display()));
     remap(workspace, "/workspace");
     remap(target_dir, "/target");
@@ -115,7 +115,7 @@ pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
     flags.join("\u{1f}")
 }
 
-/// The folders into which cargo unpacks crates: one for each registry, with a hash in its name.
+/// The folders into which cargo unpacks crates: one folder for each registry, with a hash in its name.
 fn registries() -> Vec<PathBuf> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));

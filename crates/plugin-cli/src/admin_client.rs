@@ -25,7 +25,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// The size is larger than that of any answer from a scheduler, unless it has thousands of plugins.
+/// Every answer of a scheduler is smaller, unless the scheduler has thousands of plugins.
 const MAX_ANSWER: usize = 16 << 20;
 
 /// The place where a scheduler answers.
@@ -256,7 +256,7 @@ fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow!("no scheduler answers at {}: {error}; {help}", socket.display())
 }
 
-/// The status and body of the answer.
+/// The status and body of the scheduler's response.
 async fn exchange<S>(stream: S, request: Request<Body>) -> Result<(StatusCode, Vec<u8>)>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -27,7 +27,7 @@ pub enum Command {
     New(new::New),
     /// Build a plugin's folder into build/NAME.wasm
     Build(build::Build),
-    /// Compare a plugin's answers with the expected ones
+    /// Compare a plugin's answers with the expected answers
     Test(test::Test),
     /// Measure the time of sync and of the extension points up to Score, on clusters of several sizes
     Bench(bench::Bench),

@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, Result};
 
-/// Runs `work` on a tokio runtime. Its threads only transfer bytes: plugins and credential plugins run elsewhere.
+/// Runs `work` on a tokio runtime. Its threads only transfer bytes: plugins and credential plugins run on other
+/// threads.
 ///
 /// # Errors
 /// There is no runtime, or `work` fails.

@@ -76,7 +76,8 @@ fn rows(plugin: &PluginReport) -> Table {
     table
 }
 
-/// How long calls take, beside the binary before. Nothing is measured of a plugin that no pod was asked about.
+/// The times of the plugin's calls, beside the times of the previous binary. `None` if the plugin was asked about no
+/// pod.
 fn latencies(plugin: &PluginReport) -> Option<Table> {
     if plugin.latencies.is_empty() {
         return None;
@@ -122,7 +123,7 @@ fn out_of_service(binary: &QuarantinedBinary) -> String {
     format!("{digest} (version {version}) until {until}")
 }
 
-/// The data that a manifest asks to read. Labels and annotations are named by their keys, as `inspect` does.
+/// The data that a manifest asks to read. Labels and annotations are named by their keys, as in `inspect`.
 fn list_of_needs(needs: &Needs) -> String {
     let columns = needs.columns.iter().flat_map(|column| {
         let (what, keys) = match column.as_str() {

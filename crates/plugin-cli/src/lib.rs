@@ -1,4 +1,4 @@
-//! `berth plugin`: commands to see and control the plugins of a running scheduler, and to make new ones.
+//! `berth plugin`: commands to see and control the plugins of a running scheduler, and to make new plugins.
 //!
 //! `list`, `describe` and `order` send requests to `/admin/plugins` through [`AdminClient`]. The commands for authors
 //! are in `author`. `berth_author` works on plugins; this crate has the command lines, the projects on disk and the
@@ -46,7 +46,7 @@ pub enum Command {
     Enable(One),
     /// Switch a plugin off: pods are scheduled as if no profile named it
     Disable(One),
-    /// Go back to the binary that served before; the present one is not tried again until its file changes
+    /// Go back to the binary that served before; the present binary is not tried again until its file changes
     Rollback(One),
     #[command(flatten)]
     Author(author::Command),

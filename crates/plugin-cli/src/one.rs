@@ -9,10 +9,10 @@ use clap::Args;
 
 use crate::{admin_client::AdminClient, output::Output};
 
-/// Which scheduler to speak to, and as which user.
+/// The scheduler to connect to, and the user.
 #[derive(Args, Debug)]
 pub struct Server {
-    /// The scheduler's --admin-socket [default: that of this user's scheduler]
+    /// The scheduler's --admin-socket [default: the socket of this user's scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// HTTPS address of a scheduler with --secure-port, to use instead of the socket

@@ -32,7 +32,7 @@ impl SchemaName {
         }
     }
 
-    /// The schema for a project's file of this name, if there is one.
+    /// The schema for a project's file of this name; `None` for other files.
     pub(crate) fn of_file(name: &str) -> Option<Self> {
         match name {
             "cases.yaml" => Some(Self::Cases),

@@ -8,7 +8,7 @@
 //!
 //! The watch's own thread examines the directory. Other threads read and compile files, several at a time. Each file is
 //! loaded no more often than `load_rate` allows. Files are first tried with little effort (`attempts`), so that no file
-//! waits for one that compiles slowly.
+//! waits for a file that compiles slowly.
 
 mod admission;
 mod attempts;
@@ -50,7 +50,7 @@ use berth_wasm_host::{ComponentFactory, Engine, LoadEffort, on_one_line};
 /// The time for which a file must not change: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// The time between two checks that the directory is still the one that is watched.
+/// The time between two checks that the watched directory has not been replaced.
 const RECHECK: Duration = Duration::from_secs(2);
 
 /// The size in bytes above which files are read one at a time, because each file is in memory as a whole.
@@ -63,7 +63,7 @@ pub struct PluginsDirectory {
     known: BTreeMap<String, Known>,
     /// The files that differed from the known files in the last pass; `None` is a deleted file.
     unsettled: BTreeMap<String, Option<Fingerprint>>,
-    /// The files that are being loaded, as they were when the load began.
+    /// The files that are being loaded, in their state at the start of the load.
     loading: BTreeMap<String, Loading>,
     rates: LoadRates,
 }
@@ -108,7 +108,7 @@ pub enum DirectoryChange {
     },
     /// A new file that is not a plugin. The previous version should continue to serve.
     Refused {
-        /// The digest of the file's bytes; `None` if they could not be read.
+        /// The digest of the file's bytes; `None` if the file could not be read.
         digest: Option<Digest>,
         error: FileError,
     },
@@ -123,17 +123,17 @@ pub enum DirectoryError {
     Thread(#[source] io::Error),
 }
 
-/// A watch that lasts until it is dropped.
+/// A watch that lasts until this value is dropped.
 #[derive(Debug)]
 pub struct DirectoryWatch {
     wake: Arc<SyncSender<()>>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
-    /// The thread ends when this is dropped, because the thread has only a weak reference.
+    /// The thread ends when this value is dropped, because the thread has only a weak reference.
     _watcher: Arc<Mutex<notify::RecommendedWatcher>>,
 }
 
 impl DirectoryWatch {
-    /// Reads and loads a file again although it did not change. A file that does not exist causes no event.
+    /// Reads and loads a file again, even without a change. A missing file causes no event.
     pub fn reload(&self, name: &str) {
         self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         // If a wake-up is already waiting, the thread has not started its pass yet.
@@ -161,8 +161,8 @@ impl PluginsDirectory {
         &self.loader.dir
     }
 
-    /// The names of all plugins in the directory. [`Self::watch`] then loads them without waiting for the files to
-    /// settle.
+    /// The names of all plugins in the directory. [`Self::watch`] then loads the plugins without waiting for the files
+    /// to settle.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -192,8 +192,8 @@ impl PluginsDirectory {
         Ok(found)
     }
 
-    /// Watches the directory on threads of its own. They call `sink` for every change since [`Self::scan`], one at a
-    /// time. `sink` must not block for long, because further changes wait for it.
+    /// Watches the directory on its own threads. They call `sink` for every change since [`Self::scan`], one at a time.
+    /// `sink` must not block for long, because further changes wait for it.
     ///
     /// # Errors
     /// The directory does not exist, or the system offers no more watches.
@@ -240,7 +240,7 @@ impl PluginsDirectory {
         }
     }
 
-    /// The time at which the first of the files is due that could not be loaded.
+    /// The earliest time at which a file that could not be loaded is tried again.
     fn next_due(&self) -> Option<Instant> {
         let waiting = self.known.iter().filter(|(name, _)| !self.loading.contains_key(*name));
         waiting.filter_map(|(_, known)| known.due()).min()
@@ -400,7 +400,7 @@ impl Post {
             }
             let Some(watcher) = self.watcher.upgrade() else { return false };
             let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
-            // The old directory may no longer exist, nor its watch.
+            // The old directory and its watch may have been removed.
             let _ = watcher.unwatch(dir);
             self.watched = found.filter(|_| watcher.watch(dir, notify::RecursiveMode::NonRecursive).is_ok());
             return true;

@@ -1,4 +1,4 @@
-//! The report of a fault: one line in the log and one Kubernetes event, whatever follows from it.
+//! The report of a fault: one line in the log and one Kubernetes event, regardless of its consequences.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,12 +6,12 @@ use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 use berth_model::{Digest, PluginName};
 use berth_scheduler::HeldPods;
 
-/// Instances that are made again after a fault, by plugin and profile. The log does not report that such a new instance
+/// Instances that are made again after a fault, by plugin and profile. The log does not report that such an instance
 /// serves.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts(BTreeMap<(PluginName, String), Digest>);
 
-/// The consequence of a fault. If there are several, it is the most serious one.
+/// The consequence of a fault. If a fault has several consequences, this is the most serious consequence.
 #[derive(Debug)]
 pub(crate) enum Aftermath<'a> {
     /// The binary was replaced, or is out of service for a while.
@@ -36,8 +36,8 @@ impl Restarts {
         self.0.contains_key(&(plugin.clone(), scheduler_name.to_owned()))
     }
 
-    /// Records that the profile has an instance again. Returns the component of the instance that it had lost, if there
-    /// was one.
+    /// Records that the profile has an instance again. Returns the component of the profile's lost instance, if the
+    /// profile had lost one.
     pub(crate) fn end(&mut self, plugin: &PluginName, scheduler_name: &str) -> Option<Digest> {
         self.0.remove(&(plugin.clone(), scheduler_name.to_owned()))
     }

@@ -18,7 +18,7 @@ pub struct Finding {
     pub(crate) found: Found,
 }
 
-/// The place where a binary was found. Each plugin comes from one of these.
+/// The place where a binary was found. Each plugin comes from one of these places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundIn {
     Directory,
@@ -29,8 +29,8 @@ pub(crate) enum FoundIn {
 pub(crate) enum Found {
     /// A plugin that is ready to be built. It may serve if its needs are granted.
     Binary(Component<ReadyBinary>),
-    /// These bytes are not the plugin of this name. `digest` is `None` if they could not be read. `reason` continues the
-    /// file's name. `own_name` is the name in the manifest if this name alone is wrong.
+    /// The bytes are not the plugin of this name. `digest` is `None` if the bytes could not be read. `reason` continues
+    /// the file's name. `own_name` is the name in the manifest, if only the name is wrong.
     NoPlugin { digest: Option<Digest>, reason: String, own_name: Option<String> },
     /// No trusted signer has signed these bytes: they may not serve, and are taken out of service. `reason` continues
     /// the file's name.

@@ -118,7 +118,7 @@ impl PluginInventory {
     }
 
     /// Restores a plugin's state from the end of the previous process. `serving` is the binary that had replaced a
-    /// failed one, if it still exists.
+    /// failed binary, if its file still exists.
     pub(crate) fn restore(
         &mut self,
         name: &PluginName,
@@ -147,7 +147,7 @@ impl PluginInventory {
         decided.map(drop).map_err(|refusal| NotGranted::Signature(refusal.to_string()))
     }
 
-    /// Handles a result about a binary, whatever its source and time.
+    /// Handles a result about a binary, from any source and at any time.
     pub(crate) fn take_in(&mut self, finding: Finding, now: Time) -> TakenIn {
         let file = self.file(&finding);
         let Finding { plugin, found_in, found } = finding;
@@ -227,7 +227,7 @@ impl PluginInventory {
         self.totals.by_plugin()
     }
 
-    /// Handles what follows from the passage of time, such as the end of a quarantine.
+    /// Handles the consequences of passing time, such as the end of a quarantine.
     pub(crate) fn tick(&mut self, now: Time) -> Consequences<ReadyBinary> {
         self.registry.tick(now, &self.rules)
     }
@@ -271,7 +271,7 @@ impl PluginInventory {
         self.registry.roll_back(plugin, now, &self.rules)
     }
 
-    /// Records that a profile took a binary; `None` stands for a stand-in without one.
+    /// Records that a profile took a binary; `None` stands for a stand-in without a binary.
     pub(crate) fn taken(
         &mut self,
         plugin: &PluginName,
@@ -303,7 +303,7 @@ impl PluginInventory {
         self.registry.service(plugin, scheduler_name, &self.rules)
     }
 
-    /// The state of a plugin, if it is known.
+    /// The state of a plugin; `None` if the plugin is unknown.
     pub(crate) fn status(&self, plugin: &str) -> Option<PluginStatus<'_, ReadyBinary>> {
         self.registry.status(plugin, &self.rules)
     }
@@ -323,7 +323,7 @@ impl PluginInventory {
         self.registry.names().filter(|name| self.registry.is_refused_by_profiles(name)).cloned().collect()
     }
 
-    /// Whether a file of this name was refused, and is not tried again until it changes.
+    /// Whether a file of this name was refused. Such a file is not tried again until it changes.
     pub fn has_refused_file(&self, plugin: &str) -> bool {
         self.registry.has_refused_file(plugin)
     }
@@ -333,7 +333,7 @@ impl PluginInventory {
         self.rules.provenance.sources.contains_key(plugin)
     }
 
-    /// The grants of this binary under this name. `None` stands for any binary except this program's own.
+    /// The grants of this binary under this name. `None` stands for any binary except the program's own binaries.
     pub fn granted(&self, name: &str, binary: Option<BinaryId>) -> Granted {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory).filter(|_| is_own(name, binary));
         self.rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
@@ -344,7 +344,7 @@ impl PluginInventory {
         self.granted(name, service.id()).grants()
     }
 
-    /// The grants of the binary that serves in profiles without an entry of their own.
+    /// The grants of the binary that serves in profiles without a separate entry.
     pub fn serving_granted(&self, name: &str) -> Granted {
         let service = self.registry.service(name, "", &self.rules);
         service.map(|service| self.granted(name, service.id())).unwrap_or_default()
@@ -360,8 +360,8 @@ impl PluginInventory {
         checked.map_err(|reason| if self.rules.has_file { reason } else { reason.without_file() })
     }
 
-    /// Warns if a file has the name of a built-in. The file gets none of the built-in's grants, and its author may not
-    /// expect this.
+    /// Warns if a file has the name of a built-in. The file gets none of the built-in's grants, which may surprise its
+    /// author.
     fn warn_of_name(&self, name: &str, component: &Component<ReadyBinary>) {
         let Some(built_in) = self.registry.built_in(name).map(ReadyBinary::factory) else { return };
         let needs = Granted::of_built_in(built_in.manifest());
@@ -375,12 +375,12 @@ impl PluginInventory {
         );
     }
 
-    /// The points of the binary that serves in profiles without an entry of their own.
+    /// The points of the binary that serves in profiles without a separate entry.
     pub fn points(&self, name: &str) -> Option<Points> {
         Some(self.serving(name)?.points())
     }
 
-    /// The manifest of the binary that serves in profiles without an entry of their own.
+    /// The manifest of the binary that serves in profiles without a separate entry.
     pub fn manifest(&self, name: &str) -> Option<Manifest> {
         Some(self.serving(name)?.manifest().clone())
     }
@@ -462,7 +462,7 @@ impl PluginInventory {
             };
             let is_allowed_again = is_denied(&old) && !is_denied(&self.rules);
             let may_do = has_other_grants || has_other_limits || is_allowed_again;
-            // The plugin's signatures are checked again, whatever its state is.
+            // The plugin's signatures are checked again in every state of the plugin.
             let has_other_policy = old.provenance.policy != self.rules.provenance.policy;
             let is_back_in_directory =
                 old.provenance.sources.contains_key(&name) && !self.rules.provenance.sources.contains_key(&name);
@@ -486,8 +486,8 @@ impl PluginInventory {
         (consequences, to_retry)
     }
 
-    /// Handles a binary that may not run. The present binary continues to serve, unless it is this one: the operator no
-    /// longer trusts it.
+    /// Handles a binary that may not run. The present binary continues to serve, unless the refused binary is the
+    /// present binary: the operator no longer trusts it then.
     fn not_admitted(
         &mut self,
         name: &PluginName,

@@ -1,8 +1,8 @@
 //! The plugins of a process when it starts.
 //!
 //! Built-ins are available immediately. A scheduler starts before it has loaded the files of the plugins directory and
-//! the artifacts of registries. It loads them in the same way as later files and artifacts, so that none of them can
-//! prevent the start. Commands that show all plugins wait for all of them.
+//! the artifacts of registries. The scheduler loads them in the same way as later files and artifacts, so that no file
+//! can prevent the start. Commands that show all plugins wait until everything is loaded.
 
 use std::{
     io,
@@ -66,8 +66,8 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Loads as [`Self::load`] does, and also loads all files and artifacts. If nothing is cached, this takes as long
-    /// as the slowest load, which may take seconds.
+    /// Loads as [`Self::load`] does, and also loads all files and artifacts. If nothing is cached, the call takes as
+    /// long as the slowest load, which may take seconds.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.
@@ -188,7 +188,7 @@ impl Plugins {
     }
 
     /// The precompiled components of the built-ins, which are part of this program. `None` if no built-in can be
-    /// configured to run as a component, or if they cannot be used.
+    /// configured to run as a component, or if the precompiled components cannot be used.
     fn precompiled(&self) -> Option<Precompiled> {
         let mut built_ins = berth_components::COMPONENTS.iter();
         built_ins.find(|component| self.inventory.rules().may_run_as_component(component.name))?;

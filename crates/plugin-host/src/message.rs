@@ -89,7 +89,7 @@ pub struct Proposal {
     pub settings: Settings,
     /// The scheduler's settings that follow from the configuration, apart from profiles.
     pub scheduler_settings: berth_scheduler::Settings,
-    /// Whether the profiles differ from the running ones.
+    /// Whether the profiles differ from the running profiles.
     pub has_other_profiles: bool,
     pub extenders: Option<Arc<dyn Extenders>>,
 }
@@ -97,7 +97,7 @@ pub struct Proposal {
 /// An operator's order about a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Read the file again and try it, even if it was refused.
+    /// Read the file again and try it, even if the file was refused.
     Reload,
     Enable,
     Disable,
@@ -144,7 +144,7 @@ pub enum OrderRefusal {
 }
 
 impl OrderRefusal {
-    /// Adds the known name that is nearest to an unknown one.
+    /// Adds the known name that is nearest to an unknown name.
     pub(crate) fn with_nearest<'a>(self, known: impl Iterator<Item = &'a PluginName>) -> Self {
         let OrderRefusal::Lifecycle(OrderError::UnknownPlugin(plugin)) = &self else { return self };
         let known: Vec<&str> = known.map(PluginName::as_str).collect();

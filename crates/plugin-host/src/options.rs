@@ -37,7 +37,7 @@ pub struct Sources {
 }
 
 impl PluginHostOptions {
-    /// The sources, with a usable directory for compiled plugins if there is one.
+    /// The sources, with the directory for compiled plugins, if it is usable.
     #[must_use]
     pub fn sources(&self) -> Sources {
         let (plugins_dir, compiler) = (self.plugins_dir.clone(), self.compiler.clone());
@@ -62,7 +62,7 @@ impl PluginHostOptions {
         }
     }
 
-    /// The directory for compiled plugins. `None` without the option and without a home directory.
+    /// The directory for compiled plugins. `None` if the option is not given and no home directory is known.
     #[must_use]
     pub fn artifact_cache(&self) -> Option<PathBuf> {
         self.artifact_cache.clone().or_else(default_artifact_cache)

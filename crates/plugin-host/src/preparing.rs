@@ -8,11 +8,10 @@ use std::{
 use berth_scheduler::{Event, HostObjects, Preparation, Prepared};
 use tokio::sync::mpsc;
 
-/// Runs a preparation on another thread. Its answer goes to `events`. If no thread can be started, the answer is
-/// returned.
+/// Runs a preparation on another thread. The result goes to `events`.
 ///
 /// # Errors
-/// The answer of a preparation for which no thread could be started.
+/// No thread can be started. The error is the result of the preparation.
 pub fn prepare(
     preparation: Preparation,
     objects: &HostObjects,

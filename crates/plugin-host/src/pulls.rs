@@ -1,8 +1,8 @@
 //! The task that pulls plugins from registries, and the result of one pull.
 //!
 //! Every plugin with a `source` is pulled when the scheduler starts, when its tag is due, when an operator asks for it,
-//! and when the settings have changed. Pulled artifacts are checked and compiled here. They go to the supervisor in the
-//! same way as files of the plugins directory.
+//! and when the settings have changed. This module checks and compiles pulled artifacts. They go to the supervisor in
+//! the same way as files of the plugins directory.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,8 +27,8 @@ use crate::{
 /// The maximum time for which a plugin without a binary waits for its registry if the cache has an earlier artifact.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The maximum time for which such a plugin waits if the cache has nothing. The plugin's state then says that nothing
-/// was pulled, and the registry is asked again.
+/// The maximum time for which a plugin without a binary waits for its registry if the cache has no artifact. The
+/// plugin's state then says that nothing was pulled, and the registry is asked again.
 const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A message that gives the task something to do.
@@ -306,7 +306,7 @@ impl Pulls {
         let is_known = told.is_some() && told == tracked.told;
         tracked.told = told;
         if let Some(outcome) = outcome.filter(|_| !is_known) {
-            // The supervisor ends before this task only if the process ends.
+            // The supervisor ends before the task of pulls only if the process ends.
             let _ = self.supervisor.send(Message::Found(found(plugin, outcome))).await;
         }
     }

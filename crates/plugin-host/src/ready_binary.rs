@@ -17,7 +17,7 @@ pub(crate) enum ReadyBinary {
 /// The source of a component, for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The artifact in a registry, by digest; `None` for a file and for this program's own.
+    /// The artifact in a registry, by digest; `None` for a file and for the program's own binaries.
     pub reference: Option<String>,
     /// The signers that counted.
     pub signed_by: Vec<String>,
@@ -55,7 +55,7 @@ impl ReadyBinary {
         }
     }
 
-    /// Sets other limits for instances from now on. Native code has none.
+    /// Sets other limits for instances from now on. Native code has no limits.
     pub(crate) fn set_limits(&mut self, limits: &Limits) {
         match self {
             ReadyBinary::Native(_) => {}

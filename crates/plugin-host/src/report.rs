@@ -34,7 +34,7 @@ pub struct PluginReport {
     /// The signers that let the binary serve, by their names in the settings; empty if no signature is required.
     pub signed_by: Vec<String>,
     pub state: PluginState,
-    /// The digest of the binary that serves in each profile; empty if none does.
+    /// The digest of the binary that serves in each profile; empty if no binary serves.
     pub profiles: BTreeMap<String, String>,
     /// Extension points.
     pub exports: Vec<String>,
@@ -52,9 +52,9 @@ pub struct PluginReport {
     /// missed.
     pub reason: Option<String>,
     /// The lists of the configuration that enable the plugin at a point which the binary that serves does not
-    /// implement, each with what is wrong.
+    /// implement, each with its mistake.
     pub missed_points: Vec<String>,
-    /// The reason of the last failure or of an operator's last change, however long ago it was.
+    /// The reason of the last failure or of an operator's last change, however old.
     pub last_reason: Option<String>,
     /// The target of a rollback: a digest, or `built-in`.
     pub previous_digest: Option<String>,
@@ -66,11 +66,11 @@ pub struct PluginReport {
     pub quarantined: Option<QuarantinedBinary>,
     /// The component that gets another instance after a fault.
     pub restarting: Option<QuarantinedBinary>,
-    /// The rest of the probation of the serving binary.
+    /// The remaining probation of the serving binary.
     pub probation: Option<ProbationReport>,
     /// The serving binaries, each once, because profiles may differ.
     pub binaries: Vec<ServingBinary>,
-    /// What happened to the plugin since the start of the process, the newest first. Old entries are dropped.
+    /// The events in the plugin's life since the start of the process, the newest first. Old entries are dropped.
     pub history: Vec<PastEvent>,
     /// The functions of the component that were running at its last fault, the innermost first. Empty if the call
     /// ended by itself, or if there was no fault.
@@ -182,7 +182,7 @@ impl fmt::Display for ProbationReport {
     }
 }
 
-/// A binary, the places where it serves, and its grants there.
+/// A binary, the profiles in which it serves, and its grants in each of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServingBinary {

@@ -1,9 +1,9 @@
 //! The operator's rules: which binary may serve, which data it may read, and which effects it may ask for.
 //!
 //! This program's own binaries of a built-in, native and embedded, have the grants that the built-in needs. A component
-//! from the plugins directory has only the grants in the operator's configuration, whatever its name is. Without
-//! grants, it may read nodes and pods, filter and score. Only the embedded component itself, recognised by its digest,
-//! is the built-in even in the plugins directory.
+//! from the plugins directory has only the grants in the operator's configuration, even under the name of a built-in.
+//! Without grants, it may read nodes and pods, filter and score. Only the embedded component itself, recognised by its
+//! digest, is the built-in even in the plugins directory.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
@@ -26,7 +26,7 @@ pub struct Rules {
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
     pub directory: Option<PathBuf>,
-    /// Whether the watches keep the JSON of pending pods. This is decided when they start.
+    /// Whether the watches keep the JSON of pending pods. The decision is made when the watches start.
     pub has_pod_json: bool,
     /// The features by which the release and the feature gates change the rules of built-in plugins.
     pub features: Features,
@@ -43,7 +43,7 @@ pub struct Granted {
     pub pod_json: bool,
 }
 
-/// What the operator must write so that a plugin gets grants.
+/// The text that the operator must write so that a plugin gets grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantsHint {
     /// The entry of the configuration.
@@ -86,7 +86,7 @@ pub enum NotGranted {
     Denied(Digest),
     #[error("{0}")]
     Signature(String),
-    /// The watches drop the data that no plugin may read, and cannot get it back while they run.
+    /// The watches drop the data that no plugin may read, and cannot get this data back while they run.
     #[error(
         "wants pending pods as JSON, but no plugin had this grant when the scheduler started: restart the scheduler"
     )]
@@ -94,7 +94,7 @@ pub enum NotGranted {
 }
 
 impl Rules {
-    /// The rules of the command line, without the settings that it names.
+    /// The rules of the command line alone, without the file of settings.
     pub fn of_options(options: &PluginHostOptions) -> Self {
         Self {
             settings: PluginHostSettings::default(),
@@ -134,8 +134,8 @@ impl Rules {
         if self.is_denied(digest) { Err(NotGranted::Denied(digest)) } else { Ok(()) }
     }
 
-    /// The grants of a binary under this name. `built_in` is the manifest of the native built-in if the binary is one
-    /// of this program's own. It is never the manifest of a component.
+    /// The grants of a binary under this name. `built_in` is the manifest of the native built-in if the binary is part
+    /// of this program. It is never the manifest of a component.
     pub fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
             return Granted::from(&own);
@@ -146,7 +146,7 @@ impl Rules {
 }
 
 impl NotGranted {
-    /// The same reason for an operator that has no `--plugin-config`.
+    /// The reason for an operator without `--plugin-config`.
     #[must_use]
     pub(crate) fn without_file(self) -> Self {
         let whole = |hint: GrantsHint| GrantsHint { has_file: false, ..hint };
@@ -192,7 +192,7 @@ impl Granted {
         }
     }
 
-    /// The grants of both.
+    /// The grants of this value and of `other`.
     pub fn with(mut self, other: &Self) -> Self {
         fn add<T: Clone + PartialEq>(items: &mut Vec<T>, others: &[T]) {
             for item in others {
@@ -232,13 +232,13 @@ impl Granted {
         *self == Self::default()
     }
 
-    /// The configuration entry that grants this to the plugin.
+    /// The configuration entry that grants the read to the plugin.
     pub fn lines(&self, plugin: &str) -> String {
         self.grants().entry(plugin)
     }
 
-    /// Checks the reads that a manifest needs. `built_in` is the manifest of the built-in of the plugin's name, if
-    /// there is one.
+    /// Checks the reads that a manifest needs. `built_in` is the manifest of the built-in of the plugin's name; `None`
+    /// if no built-in has the name.
     ///
     /// # Errors
     /// The error names the data that a plugin needs without a grant.

@@ -75,11 +75,11 @@ impl Hosted for Placeholder {
     }
 
     fn out_of_service(&self) -> Option<Status> {
-        // The status is unresolvable, because no other node and no eviction would help.
+        // The status is unresolvable, because another node or an eviction would not help.
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 
-    /// This does nothing, because a stand-in is never asked.
+    /// The body does nothing, because a stand-in is never asked.
     fn answered_badly(&mut self, _reason: &str) {}
 }
 

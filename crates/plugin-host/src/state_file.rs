@@ -1,8 +1,8 @@
 //! The file of `--plugin-state`: the plugins' states that survive the process, as JSON.
 //!
-//! Times in the file are those of the wall clock. The file is written to a temporary name, synced and renamed, so that
-//! there is always a complete one. A file that cannot be read is set aside, and the scheduler starts as if there were
-//! none: its content helps operators, and must not prevent scheduling.
+//! Times in the file come from the wall clock. The file is written to a temporary name, synced and renamed, so that a
+//! complete file always exists. A file that cannot be read is set aside, and the scheduler starts without it: the file
+//! helps operators, and must not prevent scheduling.
 
 use std::{
     collections::BTreeMap,
@@ -62,7 +62,7 @@ struct QuarantineEntry {
 struct FailedEntry {
     digest: HexDigest,
     reason: String,
-    /// The previous binary, if it serves.
+    /// The previous binary; `None` if it does not serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     serving: Option<HexDigest>,
 }
@@ -97,7 +97,7 @@ impl StateDocument {
     }
 }
 
-/// The content of the file; empty if there is none. A file that cannot be used is set aside.
+/// The content of the file; empty without a file. A file that cannot be used is set aside.
 pub(crate) fn read(file: &Path) -> StateDocument {
     let nothing = StateDocument::of([]);
     match try_read(file) {
@@ -118,7 +118,7 @@ pub(crate) fn read(file: &Path) -> StateDocument {
 }
 
 fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
-    /// The version is read before the rest, because another version may have a different form.
+    /// The version is read before the other fields, because another version may have other fields.
     #[derive(Deserialize)]
     struct Version {
         version: u32,
@@ -156,7 +156,7 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// The remembered state of each plugin. These values are compared instead of documents, because the times in a document
+/// The remembered state of each plugin. The values are compared instead of documents, because the times in a document
 /// change whenever the wall clock is set.
 pub(crate) type AllRemembered = Vec<(PluginName, Remembered)>;
 
@@ -204,7 +204,7 @@ impl StateKeeper {
 impl Saving {
     /// Waits until the state is on disk, for at most `limit`.
     pub(crate) async fn done(mut self, limit: Duration) {
-        // A write that fails is reported elsewhere. The operator does not wait for it.
+        // The writing thread reports a write that fails. The operator does not wait for it.
         let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
     }
 }

@@ -127,7 +127,7 @@ pub fn start(
 }
 
 /// Sends every change of the operator's settings to the supervisor, including the first reading, because the file may
-/// have changed since it was read.
+/// have changed since the start.
 fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::Sender<Message>) -> Result<FileWatch> {
     let (inbox, name) = (supervisor.clone(), file.to_owned());
     // The supervisor ends before the watch's thread only if the process ends.
@@ -195,7 +195,7 @@ impl Supervisor {
             }
             Message::Settings(settings) => {
                 let consequences = self.settings_changed(settings);
-                // That task ends only together with this one.
+                // The task of pulls ends only together with the supervisor.
                 let _ = self.pulls.send(PullOrder::Settings);
                 (consequences, By::PluginConfig)
             }
@@ -230,9 +230,9 @@ impl Supervisor {
         self.carry_out(consequences, by).await;
     }
 
-    /// Handles a fault of a component over a pod; `pod` is empty if there is none. `held` has the pods that are held
-    /// because of it. The log has one line about the fault and its consequences, and there
-    /// is one event about the most serious consequence.
+    /// Handles a fault of a component over a pod; `pod` is empty for a fault without a pod. `held` has the pods that
+    /// are held because of it. The log has one line about the fault and its consequences, and there is one event about
+    /// the most serious consequence.
     async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<HeldPods>) {
         let Fault { digest, reason, milliseconds, owner: _, scheduler_names } = fault.clone();
         let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());
@@ -263,7 +263,7 @@ impl Supervisor {
         self.hand_over(swaps, By::Scheduler).await;
     }
 
-    /// Reports a binary that no profile uses. It has no effect, but that is not a fault.
+    /// Reports a binary that no profile uses. A binary without effect is no fault.
     fn tell_if_unused(&self, plugin: &PluginName) {
         let Some(status) = self.inventory.status(plugin) else { return };
         if let (PluginState::Unused, Service::Directory(_)) = (status.state, &status.service) {
@@ -336,7 +336,7 @@ impl Supervisor {
         let profile = scheduler_name.to_owned();
         match (result, version.binary) {
             (Ok(()), None) => {
-                // If nothing served before, another reason why nothing serves is not a change.
+                // A new reason is not a change if no binary served before either.
                 if inventory.taken_by(plugin, scheduler_name).is_some() {
                     // If a binary is already on its way, the report that nothing serves would be wrong. If a new
                     // instance is being made, the report of the fault already said so.
@@ -452,22 +452,22 @@ impl Supervisor {
             None
         };
         let event = Event::reconfigured(&self.surroundings.objects, scheduler_settings, profiles, extenders);
-        // The scheduling thread ends before this task only if the process ends.
+        // The scheduling thread ends before the supervisor only if the process ends.
         let _ = self.surroundings.events.send(event).await;
         if has_other_profiles {
             for plugin in self.inventory.refused_by_profiles() {
-                // A file that no longer exists is not tried.
+                // A deleted file is not tried.
                 let _ = self.reload(&plugin);
             }
         }
         Ok(())
     }
 
-    /// Orders that the plugin's file is read again, or that its artifact is pulled again. The consequences follow when
-    /// that is done.
+    /// Orders that the plugin's file is read again, or that its artifact is pulled again. The consequences follow
+    /// later.
     fn reload(&self, plugin: &PluginName) -> Result<Consequences<ReadyBinary>, OrderRefusal> {
         if self.inventory.is_pulled(plugin) {
-            // That task ends only together with this one.
+            // The task of pulls ends only together with the supervisor.
             let _ = self.pulls.send(PullOrder::Now(plugin.clone()));
             return Ok(Consequences::default());
         }
@@ -499,7 +499,7 @@ impl Supervisor {
             let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
             let objects = &self.surroundings.objects;
             let event = Event::plugin_ready(objects, name, Some(swap.scheduler_names), factory, Some(grants));
-            // The scheduling thread ends before this task only if the process ends.
+            // The scheduling thread ends before the supervisor only if the process ends.
             let _ = self.surroundings.events.send(event).await;
         }
         if let Some(state) = &self.state {

@@ -24,8 +24,8 @@ pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &Ob
     })
 }
 
-/// The kinds from which a plugin needs events. Pods and nodes are left out, because they are always watched in a form
-/// of their own.
+/// The kinds from which a plugin needs events. Pods and nodes are left out, because their watches are separate and
+/// always run.
 pub fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
     manifest.events_to_register.iter().flatten().filter_map(|event| {
         let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
@@ -46,14 +46,15 @@ pub fn is_of_built_ins(kind: &KindRef) -> bool {
     KINDS.iter().any(is_it)
 }
 
-/// `apiVersion/kind`. An event may name a kind only by its plural, which stands in place of the kind then.
+/// `apiVersion/kind`. An event may name a kind only by its plural, and the plural then stands in place of the kind.
 #[must_use]
 pub fn shown(kind: &KindRef) -> String {
     let name = if kind.kind.is_empty() { &kind.plural } else { &kind.kind };
     format!("{}/{name}", kind.api_version())
 }
 
-/// The kind of Kubernetes with the same `apiVersion` whose name is close to this one, which is not among them.
+/// The kind of Kubernetes whose name is close to `kind`, under the same `api_version`. `kind` itself is no kind of
+/// Kubernetes.
 #[must_use]
 pub fn nearest(api_version: &str, kind: &str) -> Option<String> {
     let known: Vec<String> = KindRef::well_known()
@@ -65,7 +66,7 @@ pub fn nearest(api_version: &str, kind: &str) -> Option<String> {
     if names.contains(&kind) { None } else { berth_config::nearest(kind, &names) }
 }
 
-/// What to do about a kind that the API server does not serve.
+/// Advice about a kind that the API server does not serve.
 #[must_use]
 pub fn advice_on_missing(kind: &KindRef) -> String {
     if is_of_built_ins(kind) {
@@ -77,8 +78,8 @@ pub fn advice_on_missing(kind: &KindRef) -> String {
     format!("install its CRD, or correct the kind in the plugin's manifest{meant}")
 }
 
-/// Plugins, and the kinds that they read but can do without. Even then, no pod is placed on a node where it must not
-/// run.
+/// Plugins, each with the kinds that it reads and can do without. A pod is still never placed on a node where it must
+/// not run.
 const DISPENSABLE: [(&str, &str, &str); 10] = [
     // Default constraints count the pods of these objects together. Pods with constraints of their own do not need
     // them.
@@ -86,8 +87,8 @@ const DISPENSABLE: [(&str, &str, &str); 10] = [
     ("PodTopologySpread", "v1", "ReplicationController"),
     ("PodTopologySpread", "apps/v1", "ReplicaSet"),
     ("PodTopologySpread", "apps/v1", "StatefulSet"),
-    // A DeviceClass can stand for an extended resource, which devices then provide. If one of these kinds is missing,
-    // only a node's own resources count.
+    // A DeviceClass can stand for an extended resource, which devices then provide. Without the kinds of devices, only
+    // a node's own resources count.
     ("NodeResourcesFit", "resource.k8s.io/v1", "DeviceClass"),
     ("NodeResourcesFit", "resource.k8s.io/v1", "ResourceSlice"),
     ("NodeResourcesFit", "resource.k8s.io/v1", "ResourceClaim"),
@@ -103,8 +104,8 @@ pub fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
     of_kind.map(|(plugin, ..)| (*plugin).to_owned()).collect()
 }
 
-/// Whether no pod can be scheduled without the kind. Affinity terms of pods on nodes select pods by the labels of their
-/// namespaces, so namespaces concern every pod.
+/// Whether the scheduler needs the kind for every pod. Affinity terms of pods on nodes select pods by the labels of
+/// their namespaces, so namespaces concern every pod.
 pub fn is_indispensable(kind: &ObjectKind) -> bool {
     kind.api_version == "v1" && kind.kind == "Namespace"
 }

@@ -21,7 +21,7 @@ use crate::{artifact::digest_of, reference::Reference, signature::Signatures};
 /// Files that were not used for this long are deleted.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A cache in a directory of its own.
+/// A cache in a separate directory.
 #[derive(Clone, Debug)]
 pub struct Cache {
     dir: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) struct Known {
 }
 
 impl Cache {
-    /// Creates the directory if it does not exist, and closes it to other users.
+    /// Creates a missing directory, and closes the directory to other users.
     ///
     /// # Errors
     /// The directory cannot be made, or belongs to another user.
@@ -90,7 +90,7 @@ impl Cache {
         self.write(&self.blobs().join(digest.to_string()), bytes)
     }
 
-    /// The target of the reference when it was last pulled.
+    /// The target of the reference at the last pull.
     pub(crate) fn known(&self, reference: &Reference) -> Option<Known> {
         let bytes = read(&self.reference_file(reference), 64 << 20)?;
         let known: Known = serde_json::from_slice(&bytes).ok()?;

@@ -188,7 +188,7 @@ impl KeylessIdentity {
     }
 }
 
-/// The only mail address or URI; empty if there is none or more than one.
+/// The only mail address or URI; empty if there are none or several.
 fn subject(certificate: &X509Certificate<'_>) -> String {
     let names = certificate.subject_alternative_name().ok().flatten();
     match names.map(|names| names.value.general_names.as_slice()) {

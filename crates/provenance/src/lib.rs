@@ -5,9 +5,9 @@
 //! uploads a component. [`Policy`] contains the signers that each source needs. [`Policy::decide`] is the only place
 //! where a binary is admitted or refused.
 //!
-//! This crate does not know what a component is or how it runs. It also does not decide when a component is pulled
-//! again, except for the arithmetic of [`PullSchedule`]. It does not trust registries, mirrors and the cache: the size
-//! and time of their answers are limited, and digests and signatures are checked.
+//! The crate knows only bytes: it cannot run a component. Its caller decides when a component is pulled again;
+//! [`PullSchedule`] computes the times. The crate does not trust registries, mirrors and the cache: the size and time
+//! of their answers are limited, and digests and signatures are checked.
 
 mod artifact;
 mod cache;

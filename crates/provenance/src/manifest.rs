@@ -14,7 +14,7 @@ use crate::reference::parse_digest;
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The media type of a list of manifests.
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// The media types that Docker's tools write instead of these two.
+/// The media types that Docker's tools write instead of the two media types of OCI.
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 /// The media type of the description of a WebAssembly artifact.

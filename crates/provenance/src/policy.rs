@@ -80,7 +80,7 @@ pub enum Source {
 pub struct Evidence {
     signed_by: Vec<Signer>,
     n_signatures: usize,
-    /// The reason why one of the signatures is not by one of the signers.
+    /// The reason why a signature is not by one of the signers.
     fault: Option<SignatureDefect>,
 }
 
@@ -89,7 +89,7 @@ pub struct Evidence {
 pub enum Trust {
     /// There is no policy.
     NotAsked,
-    /// These signers signed.
+    /// The signers of this list signed.
     Signed(Vec<String>),
     /// None of the signers signed, but `unsigned` lets the binary run.
     Tolerated { unsigned: Unsigned, reason: String },

@@ -122,7 +122,7 @@ impl Puller {
         Err(PullError::Registry(FailedHosts(failed)))
     }
 
-    /// The target of the reference when it was last pulled, if the cache has it.
+    /// The target of the reference at the last pull; `None` if the cache does not have it.
     #[must_use]
     pub fn cached(&self, reference: &Reference, limit: u64) -> Option<Pulled> {
         let cache = self.cache.as_ref()?;
@@ -171,7 +171,8 @@ impl Puller {
         Ok(Some(Pulled { component, digest: layer.digest, manifest, signatures, host: Some(at.host.clone()) }))
     }
 
-    /// All signatures of a manifest. A registry without signatures is not an error, but a registry that fails is.
+    /// All signatures of a manifest. A registry without signatures is not an error, but a registry that fails is an
+    /// error.
     async fn signatures(&self, at: &Endpoint, manifest: Digest) -> Result<Signatures, RegistryError> {
         let mut found = Vec::new();
         if let Some(document) = found_or_none(self.registries.manifest(at, &format!("sha256-{manifest}.sig")).await)? {

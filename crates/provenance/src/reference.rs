@@ -79,7 +79,7 @@ impl Reference {
         self.digest.is_some()
     }
 
-    /// The same repository, with this digest.
+    /// The reference to the repository, with this digest.
     #[must_use]
     pub fn at(&self, digest: Digest) -> Self {
         Self { tag: None, digest: Some(digest.to_string()), ..self.clone() }

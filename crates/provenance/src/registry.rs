@@ -46,7 +46,7 @@ const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 /// The operator's settings for a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryOptions {
-    /// The host, with the port if it is not the default port of HTTPS.
+    /// The host, with the port unless it is the default port of HTTPS.
     pub host: String,
     /// The hosts of mirrors, each with a path if the mirror keeps the registry's repositories below that path. They are
     /// asked first, in this order.
@@ -57,7 +57,7 @@ pub struct RegistryOptions {
     pub ca_file: Option<PathBuf>,
     /// The file with the credentials, in the form that `docker login` writes.
     pub pull_secret_file: Option<PathBuf>,
-    /// The host that issues tokens for these credentials, with its port if that is not 443. `None` stands for the
+    /// The host that issues tokens for these credentials, with its port if the port is not 443. `None` stands for the
     /// registry itself.
     pub token_service: Option<String>,
 }
@@ -73,9 +73,9 @@ struct Shared {
     /// The options by host.
     options: BTreeMap<String, RegistryOptions>,
     transports: BTreeMap<String, Transport>,
-    /// The transport for hosts without settings of their own.
+    /// The transport for hosts without separate settings.
     default: Transport,
-    /// The file with credentials for hosts without a file of their own.
+    /// The file with credentials for hosts without a separate file.
     secret_file: Option<PathBuf>,
     /// The headers that were last accepted, by host, repository and action.
     authorizations: Mutex<BTreeMap<String, HeaderValue>>,
@@ -124,8 +124,7 @@ pub enum RegistryError {
 }
 
 impl Registries {
-    /// Reads the files with certificates. `secret_file` contains credentials for registries without a file of their
-    /// own.
+    /// Reads the files with certificates. `secret_file` contains credentials for registries without a separate file.
     ///
     /// # Errors
     /// A file cannot be used.

@@ -1,8 +1,8 @@
 //! The times at which a component is pulled again.
 //!
 //! A tag is requested at an interval. A digest is never requested again once it was pulled. The first attempt after a
-//! failure comes soon, and the waits then grow. They never exceed the interval if there is one. Times are jittered, so
-//! that replicas which start together do not send requests together.
+//! failure comes soon, and the waits then grow. The waits never exceed the interval if there is one. Times are
+//! jittered, so that replicas which start together do not send requests together.
 
 use std::time::Duration;
 
@@ -26,8 +26,7 @@ impl PullSchedule {
         Self { interval, n_failures: 0 }
     }
 
-    /// The wait after a successful pull; `None` if there is no reason for another one. `chance` is a random number from
-    /// 0 to 1.
+    /// The wait after a successful pull; `None` if no further pull is needed. `chance` is a random number from 0 to 1.
     pub fn succeeded(&mut self, chance: f64) -> Option<Duration> {
         self.n_failures = 0;
         self.interval.map(|interval| jittered(interval, chance))

@@ -28,7 +28,7 @@ pub(crate) const SIMPLE_SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 pub(crate) const SIMPLE_CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 pub(crate) const SIMPLE_CHAIN: &str = "dev.sigstore.cosign/chain";
 pub(crate) const SIMPLE_LOG_ENTRY: &str = "dev.sigstore.cosign/bundle";
-/// The beginning of the type of a sigstore bundle, whatever its version is.
+/// The beginning of the type of a sigstore bundle, of any version.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
 /// The type that an in-toto statement must have to mean that the binary may run. Other types are bills of materials, or
 /// scans.
@@ -44,7 +44,7 @@ pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signatures(Vec<Signature>);
 
-/// A signature of one of several kinds.
+/// A signature, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Signature {
     /// A signature of the component's bytes.
@@ -181,7 +181,7 @@ impl Keyless {
 }
 
 impl Signature {
-    /// The claim that must hold for this to be a signature of `subject`.
+    /// The claim that must hold for the signature to be about `subject`.
     pub(crate) fn claim<'a>(&'a self, subject: SignedSubject<'a>) -> Result<Claim<'a>, ClaimError> {
         match self {
             Signature::Detached(signature) => {

@@ -2,7 +2,7 @@
 //!
 //! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod. The latest
 //! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If the attempt of a pod that missed events fails,
-//! the pod is tried again after its backoff, as if one of those events had concerned it.
+//! the pod is tried again after its backoff, as if a missed event had concerned it.
 
 use berth_model::PodUid;
 use std::{
@@ -40,7 +40,7 @@ pub(crate) struct InFlight {
 struct Attempt {
     /// The position in the log at which the attempt began.
     since: u64,
-    /// Whether the pod was activated since then.
+    /// Whether the pod was activated during the attempt.
     is_activated: bool,
 }
 
@@ -48,7 +48,7 @@ struct Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct Meanwhile {
     pub(crate) events: Vec<Arc<ObjectEvent>>,
-    /// Whether the pod is tried again whatever the remaining events say: it was activated, or the log no longer holds
+    /// Whether the pod is tried again regardless of the remaining events: it was activated, or the log no longer holds
     /// every event since its attempt began.
     pub(crate) tries_again: bool,
 }
@@ -80,7 +80,8 @@ impl InFlight {
         }
     }
 
-    /// Notes that the pod was activated. A pod that is not in flight is ignored. Several activations count as one.
+    /// Notes that the pod was activated. A pod that is not in flight is ignored. Several activations count as one
+    /// activation.
     pub(crate) fn activate(&mut self, uid: &str) {
         if let Some(attempt) = self.attempts.get_mut(uid) {
             attempt.is_activated = true;

@@ -22,11 +22,11 @@ pub struct Movement<'a> {
 pub struct MoveReason<'a> {
     /// The label of the event, as in metrics.
     pub label: &'a Arc<str>,
-    /// What moved the pod.
+    /// The cause of the move.
     pub cause: MoveCause,
 }
 
-/// What moves a pod. kube-scheduler has other log lines for each of these causes.
+/// The causes of moves. kube-scheduler has other log lines for each cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveCause {
     /// The pod appeared, an event of another object moved it, or time passed.

@@ -14,7 +14,8 @@ pub struct Nominator {
 }
 
 impl Nominator {
-    /// Nominates `pod` to `node`, or removes its nomination if `node` is none. It replaces an earlier nomination.
+    /// Nominates `pod` to `node`, or removes its nomination if `node` is [`Sym::NONE`]. It replaces an earlier
+    /// nomination.
     pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
         self.remove(&pod.uid);
         if !node.is_none() {
@@ -24,15 +25,15 @@ impl Nominator {
         }
     }
 
-    /// Follows a change of the pod's object. If neither the old nor the new object has a nomination, the one in memory
-    /// stays.
+    /// Follows a change of the pod's object. If neither the old nor the new object has a nomination, the nomination in
+    /// memory stays.
     pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let both_empty = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let node = if both_empty { self.node_of(&new.uid).unwrap_or_default() } else { new.nominated_node_name };
         self.set(new, node);
     }
 
-    /// Removes the pod's nomination, if it has one.
+    /// Removes the nomination of a nominated pod.
     pub fn remove(&mut self, uid: &str) {
         let Some((uid, node)) = self.nodes.remove_entry(uid) else { return };
         self.changed.note(&uid);

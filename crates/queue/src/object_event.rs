@@ -5,12 +5,12 @@ use std::sync::{Arc, LazyLock};
 use berth_framework::ClusterEvent;
 use berth_model::{Feature, Features, Node, ObjectKey, Pod};
 
-/// A cluster event with the objects that it happened to.
+/// A cluster event with its objects.
 #[derive(Clone, Debug)]
 pub struct ObjectEvent {
     /// The kind of event. It is `AssignedPod` or `TargetPod` for a pod; a registration may say `Pod` for both.
     pub event: Arc<ClusterEvent>,
-    /// The objects that it happened to.
+    /// The objects of the event.
     pub objects: EventObjects,
     /// The label that metrics use for the event, such as `NodeAdd` or `AssignedPodDelete`.
     pub label: Arc<str>,

@@ -26,7 +26,7 @@ pub(crate) enum Place {
     Backoff(Time, SortKey, Arrival),
     /// backoffQ after an error. The pod is never taken early.
     ErrorBackoff(Time, Arrival),
-    /// The pool of unschedulable pods, including gated ones.
+    /// The pool of unschedulable pods, including gated pods.
     Unschedulable(Arrival),
 }
 
@@ -124,7 +124,7 @@ impl Places {
         self.pods.get(self.backoff.values().next()?).map(|pod| &pod.record)
     }
 
-    /// The pool of unschedulable pods, including gated ones.
+    /// The pool of unschedulable pods, including gated pods.
     pub(crate) fn pool(&self) -> &Pool {
         &self.unschedulable
     }
@@ -204,7 +204,7 @@ pub struct Visited {
 }
 
 impl Places {
-    /// The pods after those that were visited, at most `limit`, place by place.
+    /// The pods that follow the visited pods, at most `limit`, place by place.
     pub(crate) fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         let mut portion = Vec::new();
         visit(&self.active, &mut visited.active, limit, &mut portion);

@@ -1,4 +1,4 @@
-//! The questions that the queue asks plugins, and what it reports.
+//! The questions that the queue asks plugins, and the reports of the queue.
 
 use std::sync::Arc;
 
@@ -32,6 +32,6 @@ pub trait Policy {
 pub enum Gate {
     /// The pod may enter.
     Open,
-    /// This plugin keeps the pod out.
+    /// The plugin of this name keeps the pod out.
     Closed(Arc<str>),
 }

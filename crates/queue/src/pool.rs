@@ -1,4 +1,4 @@
-//! The pool of unschedulable pods, including gated ones.
+//! The pool of unschedulable pods, including gated pods.
 //!
 //! Pods of one equivalence class that the same plugins rejected form a group, so that plugins are asked only once for
 //! each group what an event means.
@@ -63,7 +63,7 @@ impl Pool {
         self.pods.get(&arrival).copied()
     }
 
-    /// The groups that at least one of these plugins rejected.
+    /// The groups that at least one plugin of the set rejected.
     pub(crate) fn groups_rejected_by<'a>(&self, plugins: impl Iterator<Item = &'a str>) -> BTreeSet<GroupId> {
         plugins.filter_map(|plugin| self.by_rejector.get(plugin)).flatten().copied().collect()
     }

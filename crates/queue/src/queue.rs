@@ -39,7 +39,7 @@ pub struct Settings {
 
 impl Default for Settings {
     /// The default for the pool is five minutes, as in kube-scheduler: if a queueing hint misses an event, the pod
-    /// waits no longer than that.
+    /// waits no longer than this time.
     fn default() -> Self {
         Self {
             backoff: Backoff::default(),
@@ -65,7 +65,7 @@ impl Settings {
     }
 }
 
-/// All pods that wait for a node, and those in the middle of an attempt
+/// All pods that wait for a node, and pods in the middle of an attempt
 /// (`pkg/scheduler/backend/queue/scheduling_queue.go` in kube-scheduler).
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -105,8 +105,8 @@ impl Queue {
         self.pop_unless(now, |_| false)
     }
 
-    /// Like [`Self::pop`], but passes over pods for which `is_to_wait` holds, and returns `None` if it holds for all.
-    /// Those pods keep their places. While one of them is in activeQ, no pod is taken out of backoffQ early.
+    /// Like [`Self::pop`], but passes over pods for which `is_to_wait` holds, and returns `None` if it holds for every
+    /// pod. The passed pods keep their places. While a passed pod is in activeQ, no pod is taken out of backoffQ early.
     pub fn pop_unless(&mut self, now: Time, mut is_to_wait: impl FnMut(&QueuedPod) -> bool) -> Option<QueuedPod> {
         let uid = if self.places.first_active().is_some() {
             self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone()
@@ -177,7 +177,7 @@ impl Queue {
         PodEventLabels::of(self.settings.features)
     }
 
-    /// Whether the pod waits here; a pod in flight does not.
+    /// Whether the pod waits in the queue; a pod in flight does not.
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {
         self.places.get(uid).is_some()
@@ -229,7 +229,7 @@ impl Queue {
     }
 }
 
-/// These methods move records between places.
+/// The following methods move records between places.
 impl Queue {
     /// Asks PreEnqueue again about pods in activeQ and backoffQ for which `concerns` holds. The caller does this when a
     /// plugin that was not asked about these pods serves again.

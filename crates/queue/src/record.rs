@@ -16,7 +16,7 @@ pub struct QueuedPod {
     pub queued_at: Time,
     /// The time when the pod first passed PreEnqueue.
     pub first_queued_at: Option<Time>,
-    /// The number of attempts that the pod has had, including the current one.
+    /// The number of attempts that the pod has had, including the current attempt.
     pub attempts: u32,
     /// The plugins that rejected the pod in the last attempt, or that keep it out of activeQ.
     pub rejectors: Vec<Arc<str>>,
@@ -24,12 +24,12 @@ pub struct QueuedPod {
     pub pending: Vec<Arc<str>>,
     /// The plugin that keeps the pod out of activeQ.
     pub gated_by: Option<Arc<str>>,
-    /// Whether the pod was last moved because it had stayed too long in the pool. This is a sign that a hint missed an
-    /// event.
+    /// Whether the pod was last moved because it had stayed too long in the pool. Such a move is a sign that a hint
+    /// missed an event.
     pub was_flushed: bool,
     /// The time when the pod was last flushed; 0 if it was never flushed, or if an attempt followed.
     pub(crate) flushed_at: Time,
-    /// Whether the search for the pod's node took long in the last attempt, whatever its result.
+    /// Whether the search for the pod's node took long in the last attempt, with or without success.
     pub had_long_search: bool,
     /// Whether plugins took long for the pod in the last attempt.
     pub had_long_calls: bool,

@@ -36,7 +36,7 @@ use crate::follower::Follower;
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dump {
-    /// The nodes by name: those of the cache, and those that only pods refer to.
+    /// The nodes by name: the nodes of the cache, and the nodes that only pods refer to.
     nodes: BTreeMap<String, NodeDump>,
     queue: Vec<QueuedPodDump>,
     /// The `schedulerName`s of the profiles.
@@ -45,7 +45,7 @@ pub(crate) struct Dump {
 
 /// A pod, by the names that people and the API server use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct PodName {
+struct DumpedPod {
     namespace: String,
     name: String,
     uid: String,
@@ -54,7 +54,7 @@ struct PodName {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueuedPodDump {
-    pod: PodName,
+    pod: DumpedPod,
     queue: &'static str,
     attempts: u32,
     nominated_node: String,
@@ -117,7 +117,7 @@ impl Dump {
             let PodPlace::Queued(waiting) = pod.place() else { continue };
             let record = &waiting.record;
             queue.push(QueuedPodDump {
-                pod: PodName::of(&record.pod, table),
+                pod: DumpedPod::of(&record.pod, table),
                 queue: waiting.queue.as_str(),
                 attempts: record.attempts,
                 nominated_node: table.symbols.text(record.pod.nominated_node_name).to_owned(),
@@ -136,7 +136,7 @@ impl Dump {
             node.log(name);
         }
         for QueuedPodDump { pod, queue, attempts, nominated_node, rejected_by, gated_by } in &self.queue {
-            let PodName { namespace, name, uid } = pod;
+            let DumpedPod { namespace, name, uid } = pod;
             info!(
                 name,
                 namespace,
@@ -152,7 +152,7 @@ impl Dump {
     }
 }
 
-impl PodName {
+impl DumpedPod {
     fn of(pod: &Pod, table: &ClusterTable) -> Self {
         Self {
             namespace: table.symbols.text(pod.namespace).to_owned(),
@@ -162,7 +162,7 @@ impl PodName {
     }
 }
 
-impl std::fmt::Display for PodName {
+impl std::fmt::Display for DumpedPod {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}/{} ({})", self.namespace, self.name, self.uid)
     }

@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::options::Options;
 
-/// The default of kube-scheduler. A file that repeats this default asks for nothing that has no effect.
+/// The default of kube-scheduler. A file that repeats this default needs no warning about a key without effect.
 const DEFAULT_PARALLELISM: u64 = 16;
 
 /// The source of the configuration.
@@ -58,11 +58,11 @@ pub fn scheduler_settings(settings: &Settings, command_line: &Options) -> berth_
     }
 }
 
-/// Reads the configuration file, or returns the defaults if there is none. The log names the settings that have no
+/// Reads the configuration file, or returns the defaults without a file. The log names the settings that have no
 /// effect.
 ///
 /// # Errors
-/// The file cannot be read, or its settings or those of the command line cannot be used.
+/// The file cannot be read, or a setting of the file or of the command line cannot be used.
 pub fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
     let Reading { settings, without_effect } =
         read_all(file, overrides, plugins).map_err(|error| Usage(error.to_string()))?;

@@ -1,9 +1,9 @@
 //! Decides which of several replicas schedules: the meaning of the configuration's `leaderElection` for this process.
 //!
-//! A replica competes once its own lists are complete, so that it can schedule immediately when it wins. Until then it
-//! lists and watches objects, and starts no cycle. With `delayCacheUntilActive`, it competes from the start and lists once it
-//! has won. The replica's view of the cluster may be late. A replica that has won therefore lists again before its
-//! first cycle, so that no room is assigned twice.
+//! A replica competes once its own lists are complete, so that the replica can schedule immediately when it wins. Until
+//! it wins, the replica lists and watches objects, and starts no cycle. With `delayCacheUntilActive`, a replica
+//! competes from the start and lists once it has won. The replica's view of the cluster may be late. A replica that has
+//! won therefore lists again before its first cycle, so that no room is assigned twice.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Election(Option<Elector>);
 /// The time when watching and scheduling may begin.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// Both may begin immediately, because there is no other scheduler.
+    /// Watching and scheduling may begin immediately, because no other scheduler exists.
     Now,
     /// Watching may begin immediately. The election waits for the lists, and scheduling waits for the election.
     Elected { leadership: Leadership, listed: Option<oneshot::Sender<()>> },
@@ -118,8 +118,8 @@ impl Turn {
         }
     }
 
-    /// Whether other replicas may have scheduled since the lists were made. A watch may be late then, and new lists are
-    /// needed.
+    /// Whether other replicas may have scheduled since the lists were made. In this case, a watch may be late, and new
+    /// lists are needed.
     pub(crate) fn follows_others(&self) -> bool {
         match self {
             Self::Now | Self::WatchingElected { .. } => false,
@@ -136,7 +136,7 @@ impl Turn {
     }
 }
 
-/// What this program says about itself to the API server's coordinator.
+/// The data of this program for the API server's coordinator.
 fn coordination(release: Release) -> Coordination {
     let newest = Release::ALL.into_iter().max().unwrap_or(release);
     let version = |release: Release| format!("{}.0", release.as_str());

@@ -41,7 +41,7 @@ use crate::{
 /// The plugin whose effects bind volumes, and whose pods wait for these effects.
 const VOLUME_BINDING: &str = "VolumeBinding";
 
-/// A task of the executor. The scheduler's other actions go elsewhere.
+/// A task of the executor. The scheduler's other actions go to other receivers.
 #[derive(Debug)]
 pub(crate) enum Task {
     Pod(PodRequest),
@@ -62,7 +62,7 @@ pub(crate) struct Executor {
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
     /// The traces of attempts, which have a span for each request.
     pub traces: Traces,
-    /// The counters for status patches and bindings, if they are counted.
+    /// The counters for status patches and bindings; `None` if they are not counted.
     pub api_calls: Option<ApiCallMetrics>,
 }
 
@@ -236,7 +236,7 @@ fn status_patch(change: StatusChange) -> StatusPatch {
     }
 }
 
-/// Whether the pod no longer exists, as happens for every pod that is deleted while it waits.
+/// Whether the pod no longer exists: a pod may be deleted while it waits.
 fn is_gone(error: &WriteError) -> bool {
     match error {
         WriteError::NotFound { .. } | WriteError::Leaving { .. } => true,

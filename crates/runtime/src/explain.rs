@@ -23,7 +23,7 @@ use axum::{
 use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
 use berth_explain::{
-    Analysis, DecisionRecord, DecisionRing, EarlierAttempt, Explanation, Holder, NodeReport, PodName, Question,
+    Analysis, DecisionRecord, DecisionRing, EarlierAttempt, Explanation, Holder, NodeReport, PodIdentity, Question,
     State as PodState, Subject, add_words, analyze,
 };
 use berth_framework::{
@@ -274,7 +274,7 @@ impl Manifest {
     fn subject(&self) -> Subject {
         let api::ObjectMeta { namespace, name, uid, .. } = &self.pod.metadata;
         Subject {
-            pod: PodName { namespace: namespace.clone(), name: name.clone(), uid: uid.clone() },
+            pod: PodIdentity { namespace: namespace.clone(), name: name.clone(), uid: uid.clone() },
             scheduler_name: self.pod.spec.scheduler_name.clone(),
             priority: self.pod.spec.priority.unwrap_or_default(),
             state: PodState::NotCreated,
@@ -288,7 +288,7 @@ impl Manifest {
 }
 
 impl Explainer {
-    /// Explains a pod. If a node is named, explains also why the pod is or is not on it.
+    /// Explains a pod. If a node is named, also explains why the pod is or is not on the node.
     pub(crate) async fn explain(
         &self,
         namespace: &str,
@@ -407,7 +407,7 @@ impl Explainer {
 }
 
 /// The note in an explanation if the copy is not complete.
-const BUSY: &str = "the scheduler is busy: some of this is older than the rest";
+const BUSY: &str = "the scheduler is busy: some of the data is older than the other data";
 
 /// The explanation with its age.
 fn dated(mut explanation: Explanation, notes: Vec<String>, as_of: Time) -> Explanation {
@@ -446,7 +446,7 @@ struct PluginsSay {
     retries: Vec<berth_explain::Retry>,
     /// The plugins that need the pod's JSON but do not have it.
     blind: Vec<String>,
-    /// The plugin without which no attempt begins.
+    /// The plugin that must be in service before an attempt begins.
     out_of_service: Option<Holder>,
     /// The current answer of the plugin that keeps the pod out of activeQ. `None` if the pod is not gated, or if the
     /// plugin cannot be asked.
@@ -489,7 +489,7 @@ impl PluginsSay {
     }
 }
 
-/// Asks the plugins about the pod. Returns their answers, and what [`at_the_gates`] answers.
+/// Asks the plugins about the pod. Returns their answers, and the answer of [`at_the_gates`].
 fn ask(
     view: &ClusterView,
     asked: Asked<'_>,
@@ -518,8 +518,8 @@ fn ask(
     (analysis, answer)
 }
 
-/// What the first of these plugins that keeps the pod out of activeQ answers at PreEnqueue, or the last one if each of
-/// them lets the pod in.
+/// The answer at PreEnqueue of the first of these plugins that keeps the pod out of activeQ, or of the last plugin if
+/// each of them lets the pod in.
 fn at_the_gates(
     profile: &mut Profile,
     pod: &Pod,

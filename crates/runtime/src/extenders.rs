@@ -81,7 +81,7 @@ impl HttpExtenders {
         manifest
     }
 
-    /// Asks an extender to bind the pod: this one, or the extender that binds if the configuration has changed since.
+    /// Asks an extender to bind the pod: `extender`, or the extender that binds if the configuration has changed since.
     ///
     /// # Errors
     /// The extender refused, or gave no usable answer.
@@ -170,7 +170,7 @@ impl HttpExtender {
         !self.settings.preempt_verb.is_empty() && !self.settings.node_cache_capable
     }
 
-    /// Returns the answer unchanged. A failure that is ignored is logged.
+    /// Returns the extender's answer unchanged. A failure that is ignored is logged.
     fn noted<T>(&self, answer: Result<T, ExtenderError>) -> Result<T, ExtenderError> {
         if let Err(error) = &answer
             && self.settings.ignorable
@@ -228,7 +228,7 @@ impl HttpExtender {
         }
         let mut objects: Vec<&[u8]> = Vec::with_capacity(names.len());
         for name in names {
-            // Nodes arrive over two watches. If one of them has not brought a node yet, the next attempt finds it.
+            // Nodes arrive over two watches. If the node is not in both yet, the next attempt finds it.
             let node = call.table.objects().get("v1", "Node", "", name);
             objects.push(node.ok_or_else(|| ExtenderError::new(format!("node {name:?} is not listed yet")))?);
         }

@@ -118,7 +118,7 @@ impl FollowRequest {
     /// Answers the request.
     pub(crate) fn answer(self, scheduler: &mut Scheduler, now: Time) {
         match self {
-            // The channel has room for this one answer, unless the follower has ended.
+            // The channel has room for one answer, and it is closed only if the follower has ended.
             Self::Changes(copy, answer) => drop(answer.try_send(scheduler.changes_for(copy, now))),
             Self::End(copy) => scheduler.end_following_of(copy),
             Self::Totals(answer) => {

@@ -1,8 +1,8 @@
 //! A running scheduler on one API server: its thread, the inputs of the thread, and the requests that it makes.
 //!
 //! A [`Session`] owns all tasks and the thread. `watching` sends events to the thread, `executor` carries out its
-//! actions, and `election` decides when it may schedule. `reload` and `credentials` follow files. The endpoints and the
-//! plugin host are in lower crates.
+//! actions, and `election` decides when the thread may schedule. `reload` and `credentials` follow files. The endpoints
+//! and the plugin host are in lower crates.
 
 mod admin;
 mod cache_dump;

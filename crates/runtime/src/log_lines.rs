@@ -1,6 +1,6 @@
 //! The lines of kube-scheduler's log about events, attempts and moves in the queue, from what the scheduler records
-//! ([`Occurrence`]). The scheduler records only what the verbosity includes, so a line that is off costs nothing but the
-//! comparison of two numbers.
+//! ([`Occurrence`]). The scheduler records only the occurrences that the verbosity includes, so a line that is off
+//! costs nothing but the comparison of two numbers.
 
 use berth_model::Release;
 use berth_queue::{MoveCause, SubQueue};
@@ -26,7 +26,7 @@ impl LogLines {
         }
     }
 
-    /// Makes the scheduler record what the verbosity includes from now on.
+    /// Makes the scheduler record the occurrences that the verbosity includes from now on.
     pub(crate) fn ask(scheduler: &mut Scheduler) {
         scheduler.record_occurrences(verbosity());
     }
@@ -134,7 +134,7 @@ impl LogLines {
     }
 }
 
-/// The type of entities that are pods without a group. Other entities do not exist here.
+/// The type of entities that are pods without a group. Berth has no other entities.
 const POD: &str = "pod";
 
 /// The highest verbosity of these lines that is on; 0 if all are off.

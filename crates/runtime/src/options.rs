@@ -27,7 +27,7 @@ pub struct Options {
     pub metrics: MetricsOptions,
     /// `--admin-socket`; `None` stands for the default path.
     pub admin_socket: Option<PathBuf>,
-    /// `--kept-decisions-mib`: the memory for decisions that are kept for explanations; 0 keeps none.
+    /// `--kept-decisions-mib`: the memory for decisions that are kept for explanations; 0 keeps no decisions.
     pub kept_decisions_mib: u32,
     /// Whether every plugin is asked about each pod, even if an equivalent pod came before.
     pub without_equivalence_cache: bool,

@@ -16,7 +16,7 @@ pub struct PlacementReason {
     pub feasible: usize,
     /// The weighted sum of the chosen node; absent if only one node passed.
     pub score: Option<i64>,
-    /// The best sum among the other nodes.
+    /// The highest weighted sum among the nodes that were not chosen.
     pub runner_up: Option<i64>,
 }
 

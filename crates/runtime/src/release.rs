@@ -14,8 +14,9 @@ use tracing::{info, warn};
 /// The first wait for an API server that does not answer, and the longest.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// Decides how to schedule on this cluster. If the release depends on the API server, this function waits for it,
-/// because nothing could be scheduled without it. The log shows the decision, which holds until the process ends.
+/// Decides how to schedule on this cluster. If the release depends on the API server, this function waits for the API
+/// server, because the scheduler could schedule nothing without it. The log shows the decision, which holds until the
+/// process ends.
 ///
 /// # Errors
 /// The release does not have a gate that was asked for.

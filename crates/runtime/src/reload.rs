@@ -141,7 +141,7 @@ impl Reload {
             if settings.extenders.is_empty() || self.keeps_pods_whole {
                 extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
                 if let Some(extenders) = &extenders {
-                    // The watch of the cluster ends before this task only if the process ends.
+                    // The watch of the cluster ends before the task of this module only if the process ends.
                     let _ = self.watch_requests.send(WatchRequest::Kinds(Box::new(extenders.manifest())));
                 }
             } else {

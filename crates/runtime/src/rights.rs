@@ -15,7 +15,7 @@ use berth_plugin_host::{Granted, PluginInventory, watched_kinds};
 /// A group, a resource and verbs.
 type Row = (&'static str, &'static str, &'static [&'static str]);
 
-/// The rights of every scheduler, whatever its plugins.
+/// The rights of every scheduler, with or without plugins.
 const ALWAYS: [Row; 4] = [
     ("", "nodes", &["list", "watch"]),
     ("", "pods", &["list", "watch"]),
@@ -53,7 +53,7 @@ pub enum Serving {
     Https,
 }
 
-/// How the leader among the replicas is found, if `leaderElection.leaderElect` is true.
+/// The method of leader election, if `leaderElection.leaderElect` is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Election {
     /// The replicas contend for the Lease.
@@ -139,7 +139,7 @@ impl Rights {
         self.guessed.iter()
     }
 
-    /// The rules with `*`, which cover kinds that are not known. The rights for these are not included.
+    /// The rules with `*`, which cover kinds that are not known. The rights for these kinds are not included.
     #[must_use]
     pub fn unbounded(&self) -> &[(PluginName, ObjectRule)] {
         &self.unbounded
@@ -171,7 +171,7 @@ impl Rights {
             match effect {
                 Permission::Bind => self.want_all(&BIND, plugin),
                 Permission::Evict => self.want_all(&EVICT, plugin),
-                // The scheduler handles these itself, or with rights that it has anyway.
+                // The scheduler carries out the other effects itself, or with rights that it has anyway.
                 Permission::WaitingPods
                 | Permission::Activate
                 | Permission::Nominate

@@ -42,7 +42,7 @@ const GAUGES_EVERY: Duration = Duration::from_secs(1);
 /// measurements.
 const OBSERVED_TURNS: u32 = 16;
 
-/// The name of the thread in the message that it ended too early.
+/// The name of the scheduling thread in the message that the thread ended too early.
 const PART: &str = "the scheduling thread";
 
 /// The data of the thread.
@@ -99,7 +99,7 @@ impl SchedulingThread {
             .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
                 berth_threads::begin_scheduling();
-                // The process ends after a panic, so the data that it left behind is not used again.
+                // The process ends after a panic, so the thread's data is not used again.
                 let outcome = panic::catch_unwind(AssertUnwindSafe(work));
                 // The receiver no longer exists if the process does not wait.
                 let _ = done.send(outcome);
@@ -125,7 +125,7 @@ impl SchedulingThread {
 
 fn run(mut parts: Parts, runtime: &Handle) -> usize {
     let n_outstanding = turn_until_told(&mut parts, runtime);
-    // The last attempts have spans that nobody has taken yet.
+    // The spans of the last attempts have not been sent yet.
     observe(&mut parts);
     n_outstanding
 }

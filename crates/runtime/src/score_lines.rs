@@ -1,5 +1,5 @@
 //! The scores of plugins as kube-scheduler's log lines at verbosity 10 (`schedule_one.go`, `prioritizeNodes`). There is
-//! one line for each node and plugin, and one for each node's sum. No line is left out, however many nodes there are.
+//! one line for each node and plugin, and one line for each node's sum. No line is left out, even in a large cluster.
 
 use berth_scheduler::Scheduler;
 use berth_telemetry::klog::{V10, lines};

@@ -69,8 +69,8 @@ use crate::{
 /// The time for bindings in progress when the process is asked to stop.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// The time for unwritten events after that, as long as some are written. It is less than a pod's usual grace period of
-/// 30 seconds.
+/// The further time for unwritten events, as long as some are written. The time is less than a pod's usual grace period
+/// of 30 seconds.
 const FLUSH: Duration = Duration::from_secs(15);
 const FLUSH_STEP: Duration = Duration::from_secs(2);
 
@@ -313,8 +313,8 @@ impl Session {
         Ok(())
     }
 
-    /// Schedules until `work` is done. It then finishes the bindings in progress, or gives them up after a while. Those
-    /// pods stay pending, or turn out to be bound.
+    /// Schedules until `work` is done. It then finishes the bindings in progress, or gives them up after a while. Pods
+    /// whose bindings were given up stay pending, or turn out to be bound.
     ///
     /// # Errors
     /// Another replica may lead, a part of the scheduler has ended so that nothing can be scheduled any more, or `work`
@@ -326,7 +326,8 @@ impl Session {
             lost = lost => {
                 self.health.stopping();
                 if let LeadershipLost::EndOfTerm { until, .. } = lost {
-                    // No other replica schedules before the Lease is released or runs out, so what began is finished.
+                    // No other replica schedules before the Lease is released or runs out, so attempts that began are
+                    // finished.
                     let _ = tokio::time::timeout_at(until, self.stop()).await;
                     return Err(anyhow::Error::new(lost).context("leader election lost"));
                 }

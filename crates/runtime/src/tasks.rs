@@ -8,7 +8,7 @@ use std::{any::Any, collections::HashMap};
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Running tasks, by name. They are aborted when this is dropped.
+/// Running tasks, by name. They are aborted when this value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     running: JoinSet<()>,
@@ -37,7 +37,7 @@ impl Tasks {
         self.names.insert(id, name);
     }
 
-    /// Waits for the first task to end, or forever if there is none. The future can be dropped without loss.
+    /// Waits for the first task to end, or forever if there are no tasks. The future can be dropped without loss.
     pub(crate) async fn first_end(&mut self) -> EndedEarly {
         let Some(ended) = self.running.join_next_with_id().await else { return std::future::pending().await };
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);

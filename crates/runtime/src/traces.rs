@@ -1,10 +1,10 @@
 //! Traces of attempts for a collector of OpenTelemetry, if `--tracing-config-file` names one.
 //!
-//! A trace is one attempt to schedule one pod. The number of the attempt decides whether it is traced, and its ids follow
-//! from that number. The scheduling thread, the meters of profiles and the tasks of the executor therefore make their
-//! spans independently, and nobody has to put a trace together.
+//! A trace is one attempt to schedule one pod. The number of the attempt decides whether it is traced, and its ids
+//! follow from that number. The scheduling thread, the meters of profiles and the tasks of the executor therefore make
+//! their spans independently.
 //!
-//! All spans go to the exporter, which never makes anyone wait: spans for which it has no room are lost and counted.
+//! All spans go to the exporter. No caller waits for the exporter: spans for which it has no room are lost and counted.
 //! Without a collector, [`Traces`] is empty, no attempt is traced, and no span is made.
 
 mod api_request;
@@ -74,12 +74,12 @@ impl Traces {
         Ok(Self(Some(Arc::new(Tracing { sampling, ids, spans, metrics }))))
     }
 
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     pub(crate) fn sampling(&self) -> TraceSampling {
         self.0.as_ref().map_or_else(TraceSampling::default, |tracing| tracing.sampling)
     }
 
-    /// The trace of an attempt, if it is traced.
+    /// The trace of an attempt; `None` if the attempt is not traced.
     pub(crate) fn trace_of(&self, cycle: CycleId) -> Option<TraceId> {
         let tracing = self.of(cycle)?;
         Some(tracing.ids.trace(cycle))
@@ -107,8 +107,8 @@ impl Traces {
         }
     }
 
-    /// Begins the span of a request to the API server. It is empty if the request belongs to no attempt, or if the
-    /// attempt is not traced. `point` is the extension point at which the request was asked for.
+    /// Begins the span of a request to the API server. The span is empty if the request belongs to no attempt, or if
+    /// the attempt is not traced. `point` is the extension point at which the request was asked for.
     pub(crate) fn begin_request(
         &self,
         cycle: Option<CycleId>,

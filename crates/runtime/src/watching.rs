@@ -1,8 +1,8 @@
 //! The watches of the session: pods and nodes, and every kind that a plugin reads or registers events for.
 //!
-//! Scheduling begins when all of them are listed. It does not wait for a kind that may not be listed: the scheduler
-//! decides which pods this concerns (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod,
-//! so scheduling waits for these.
+//! Scheduling begins when all of these objects are listed. It does not wait for a kind that may not be listed: the
+//! scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern
+//! every pod, so scheduling waits for their lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,7 +69,7 @@ struct Watching {
     missing: BTreeMap<KindRef, String>,
     /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
-    /// The kinds among these that were neither listed nor refused yet.
+    /// The kinds among these whose first list has not been answered yet.
     unlisted: BTreeSet<ObjectKind>,
     /// The kinds with lists that were completed since new lists were last requested.
     listed: BTreeSet<ObjectKind>,
@@ -148,8 +148,9 @@ impl WatchPlan {
         self.pod_json
     }
 
-    /// Watches once it may begin. It ends when it is aborted, the receiver of events is dropped, or a watch panics. The
-    /// needs of the first plugins are a part of the plan; other `requests` arrive later.
+    /// Watches the cluster as soon as watching may begin. The future ends when it is aborted, the receiver of events is
+    /// dropped, or a watch panics. The needs of the first plugins are a part of the plan; other `requests` arrive
+    /// later.
     pub(crate) async fn run(
         mut self,
         client: Client,
@@ -317,8 +318,8 @@ impl Watching {
         None
     }
 
-    /// Logs that the server does not serve a kind, and later that it does. The plugins that need the kind see none of its
-    /// objects until then.
+    /// Logs that the server does not serve a kind, and later that the server serves it. Until then, the plugins that
+    /// need the kind see no objects of the kind.
     fn note_missing(&mut self, kind: &KindRef, missing: Option<String>) {
         let was_missing = self.missing.keys().any(|missing| is_same_kind(missing, kind));
         let Some(reason) = missing else {
@@ -379,7 +380,7 @@ impl Watching {
     }
 }
 
-/// Whether both are one kind. The API server may have added a name to one of them that the other lacks.
+/// Whether both are one kind. The API server may have added a name to only one of the two.
 fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
     let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
     one.api_version() == other.api_version() && (is_same(&one.kind, &other.kind) || is_same(&one.plural, &other.plural))

@@ -1,9 +1,9 @@
 //! What-if questions about the cluster of this scheduler: `POST /what-if` for autoscalers and tools, and the form of the
 //! page.
 //!
-//! A thread answers them on a copy of its own, which follows the scheduler by its changes ([`engine`]). The plugins are
-//! instances of the binaries that serve, with the configuration in force. Only one answer is made at a time, within
-//! bounds of time and memory.
+//! A thread answers them on its own copy of the state, which follows the scheduler by its changes ([`engine`]). The
+//! plugins are instances of the binaries that serve, with the configuration in force. Only one answer is made at a
+//! time, within bounds of time and memory.
 
 mod bounds;
 mod engine;
@@ -43,7 +43,7 @@ use crate::{configuration::scheduler_settings, follower::FollowRequest, options:
 /// The maximum time for an answer.
 const WALL_TIME: Duration = Duration::from_secs(60);
 
-/// The time after that until the thread notices that the time is over. The caller is refused then in any case.
+/// The further time in which the thread must notice that the time is over. After it, the caller is refused in any case.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Limits of a question: its bytes, and the time until it has arrived.
@@ -64,7 +64,7 @@ pub(crate) struct Answerer {
     supervisor: mpsc::Sender<Message>,
     running: RunningConfiguration,
     command_line: Options,
-    /// Whether the only profile serves every pod of a question. It does if no option and no file names a `schedulerName`.
+    /// Whether the only profile serves every pod of a question: no option and no file names a `schedulerName`.
     serves_all: bool,
     turn: Arc<Semaphore>,
 }

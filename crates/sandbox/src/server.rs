@@ -27,10 +27,10 @@ pub struct Options {
     /// The time from the deletion of a bound pod until it is removed, and from the deletion of a namespace until it is
     /// emptied. The pod's own grace period is shown but does not matter.
     pub pod_stop_delay: Duration,
-    /// Whether the controllers for volumes, device claims and disruption budgets run. If they do not run, these objects
-    /// keep the values that clients write, so that a client can act as these controllers itself.
+    /// Whether the controllers for volumes, device claims and disruption budgets run. If they do not run, volumes,
+    /// claims and budgets keep the values that clients write, so that a client can act as a controller.
     pub controllers: bool,
-    /// Whether deployments, replica sets and stateful sets get pods. This has no effect without `controllers`.
+    /// Whether deployments, replica sets and stateful sets get pods. The option has an effect only with `controllers`.
     pub workloads: bool,
     /// The release of Kubernetes that the API server emulates.
     pub release: KubernetesRelease,

@@ -53,7 +53,7 @@ impl ClusterState {
         self.store.version()
     }
 
-    /// Forgets all changes so far. An earlier watch is then refused like one from before a compaction.
+    /// Forgets all changes so far. An earlier watch is then refused like a watch from before a compaction.
     pub(crate) fn compact(&self) {
         self.store.compact();
     }

@@ -56,7 +56,7 @@ impl StatusError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
 
-    /// 405 for a verb that the resource doesn't have.
+    /// 405 for a verb that the resource doesn't support.
     pub(crate) fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
@@ -196,7 +196,7 @@ impl StatusError {
         self.0.code
     }
 
-    /// The seconds after which the client may try again, if it may.
+    /// The seconds after which the client may try again; `None` if a retry is pointless.
     pub(crate) fn seconds_to_retry(&self) -> Option<u64> {
         self.0.retry_after
     }

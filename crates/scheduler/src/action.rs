@@ -19,7 +19,7 @@ use crate::{
 pub enum Action {
     /// A write about one pod.
     Pod(PodRequest),
-    /// Run this on a thread of its own, and answer with [`crate::Event::PluginPrepared`].
+    /// Run this preparation on a separate thread, and answer with [`crate::Event::PluginPrepared`].
     PreparePlugin {
         /// The plugin's name.
         plugin: String,
@@ -67,7 +67,7 @@ pub struct PodRequest {
 pub enum Request {
     /// Bind the pod; answer with [`crate::Event::BindFinished`].
     Bind {
-        /// The attempt that the answer names.
+        /// The attempt of the request, which the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]
@@ -75,7 +75,7 @@ pub enum Request {
     },
     /// Ask an extender to bind the pod; answer with [`crate::Event::BindFinished`].
     BindByExtender {
-        /// The attempt that the answer names.
+        /// The attempt of the request, which the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
         #[serde(with = "shared_text")]
@@ -95,7 +95,7 @@ pub enum Request {
 /// A change of a pod's `status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusChange {
-    /// The attempt that the change is part of, if it is part of one.
+    /// The attempt that the change is part of; `None` for a change outside of attempts.
     pub cycle: Option<CycleId>,
     /// The conditions as the scheduler knows them.
     pub old_conditions: Vec<api::Condition>,
@@ -142,7 +142,8 @@ pub struct GrantedEffect {
 /// A report about a plugin's binaries for the plugin supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Supervision {
-    /// The result of [`crate::Event::PluginReady`] in one profile. All profiles change to the binary, or none does.
+    /// The result of [`crate::Event::PluginReady`] in one profile. All profiles change to the binary, or no profile
+    /// does.
     Swapped {
         /// The profile's `schedulerName`.
         scheduler_name: String,
@@ -150,13 +151,13 @@ pub enum Supervision {
         plugin: String,
         /// The binary that was to take over.
         version: PluginVersion,
-        /// Whether it serves now.
+        /// Whether the binary serves now.
         result: Result<(), SwapError>,
         /// The number of pods that the plugin held at Permit and that go on without its answer, because what serves now
         /// does not implement Permit.
         n_released: usize,
     },
-    /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides what to do.
+    /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides about the consequences.
     Faulted {
         /// The plugin's name.
         plugin: String,
@@ -168,7 +169,7 @@ pub enum Supervision {
         took: Duration,
         /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
-        /// The pods that are held back because of the fault; `None` if none are.
+        /// The pods that are held back because of the fault; `None` if no pods are held.
         held: Option<HeldPods>,
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,
@@ -215,9 +216,10 @@ pub enum Notice {
         plugin: Arc<str>,
         /// The kind of effect that the plugin asked for.
         effect: EffectKind,
-        /// The number of such effects in one answer.
+        /// The number of refused effects in one answer.
         count: u32,
-        /// A text about the first of them. If it was not granted, the text says what would grant it.
+        /// A text about the first refused effect. If the effect was not granted, the text names the grant that would
+        /// allow it.
         message: String,
     },
     /// An attempt ended.
@@ -245,7 +247,7 @@ pub enum Notice {
     Log {
         /// The severity of the line.
         level: Level,
-        /// The plugin that caused it; empty if none did.
+        /// The plugin that caused the event; empty if no plugin did.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
         /// The place in the code that wrote the line. Lines from one place are alike.
@@ -296,7 +298,7 @@ pub struct TracedAttempt {
     pub scheduler_name: Arc<str>,
     /// The number of the pod's attempt, from 1.
     pub number: u32,
-    /// `metadata.name` of the node that was chosen; `None` if none was.
+    /// `metadata.name` of the node that was chosen; `None` if no node was chosen.
     pub node: Option<String>,
     /// The outcome; `None` if the pod was deleted, or bound by another scheduler.
     pub outcome: Option<AttemptOutcome>,
@@ -311,7 +313,7 @@ pub struct TracedAttempt {
 /// The evictions that an attempt asked for, so that its pod may fit later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedPreemption {
-    /// `metadata.name` of the node to which the pod is nominated, if it is.
+    /// `metadata.name` of the node to which the pod is nominated; `None` without a nomination.
     pub node: Option<String>,
     /// The victims, as `namespace/name`.
     pub victims: Vec<String>,
@@ -328,7 +330,7 @@ pub struct EventRecord {
     pub warning: bool,
     /// The reason in one word, such as `FailedScheduling`.
     pub reason: Cow<'static, str>,
-    /// What was done or tried, such as `Binding`.
+    /// The action that was done or tried, such as `Binding`.
     pub action: Cow<'static, str>,
     /// The text for people.
     pub note: String,
@@ -365,8 +367,8 @@ pub enum Level {
     Error,
 }
 
-/// The reason why a [`Request`] was not carried out: the answer of the API server, or the reason why the host did not
-/// ask it.
+/// The reason why a [`Request`] was not carried out: the answer of the API server, or the reason why the host sent no
+/// request to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct RequestError(String);

@@ -73,13 +73,14 @@ pub(crate) struct Bindings {
 #[derive(Debug, Default)]
 struct SentByProfile {
     counts: FxHashMap<Sym, usize>,
-    /// The profiles that have at least [`SENT_OF_PROFILE`] such pods.
+    /// The profiles with at least [`SENT_OF_PROFILE`] pods whose binding was sent.
     full: Vec<Sym>,
 }
 
-/// The number of pods that Permit held and that are bound at a time. The other pods of this kind wait for the answers.
-/// The rate of requests to the API server is limited, and pods that were not held need not wait behind thousands that
-/// one event released. At a few milliseconds for each request, this number is more than an API server handles.
+/// The number of pods that Permit held and that are bound at a time. Further pods that Permit held wait for the
+/// answers. The rate of requests to the API server is limited, and pods that were not held need not wait behind
+/// thousands of pods that one event released. At a few milliseconds for each request, this number is more than an API
+/// server handles.
 const HELD_SENT: usize = 32;
 
 /// The number of pods of a profile in binding at which no further pod of the profile is tried. The rate of requests to
@@ -222,7 +223,7 @@ impl Bindings {
                 return;
             }
             let Some(attempt) = self.pods(which).pop(scheduler_name) else { continue };
-            // The attempt of the pod may have ended in between.
+            // The attempt of the pod may have ended since then.
             let is_here = self.is_under_way(&attempt);
             let Some(mut binding) = is_here.then(|| self.take(&attempt.uid)).flatten() else { continue };
             match binding.question.take() {

@@ -1,6 +1,6 @@
 //! The changes that keep a copy of the scheduler's state up to date.
 //!
-//! While a copy follows, cache, queue and bindings note the keys of what changes. [`ChangeFeed`] collects the keys,
+//! While a copy follows, cache, queue and bindings note the keys of changed entries. [`ChangeFeed`] collects the keys,
 //! each once. A batch contains the current values for some of them. A new copy gets everything in portions of the same
 //! size while changes go on. In one turn, the scheduling thread never does more for a copy than one batch.
 
@@ -17,7 +17,8 @@ use crate::{
     context::Context,
 };
 
-/// The maximum number of objects in one batch, where each pod or node counts as one. They take less than a millisecond.
+/// The maximum number of objects in one batch, where each pod or node counts as one object. They take less than a
+/// millisecond.
 const BATCH: usize = 1024;
 
 /// The maximum number of symbols in one batch.
@@ -26,7 +27,7 @@ const SYMBOLS: usize = 1 << 14;
 /// The maximum number of owners with held pods in one batch.
 const MAX_HELD: usize = 1024;
 
-/// The number of waiting keys at which the copy starts again, because it does not keep up or is gone.
+/// The number of waiting keys at which the copy starts again, because the copy is too slow or no longer exists.
 const MAX_CHANGED: usize = 1 << 16;
 
 /// An object of another kind than pods and nodes, as the API server wrote it.
@@ -36,7 +37,7 @@ pub(crate) type Json = Arc<[u8]>;
 /// scheduler.
 #[derive(Debug, Default)]
 pub struct ChangeBatch {
-    /// Whether the batches before this one are obsolete and the copy starts again.
+    /// Whether the earlier batches are obsolete, so that the copy starts again.
     pub is_first: bool,
     /// Whether the copy is complete with this batch: it equals the scheduler's state at that time.
     pub is_complete: bool,
@@ -54,20 +55,20 @@ pub struct ChangeBatch {
     pub unlisted: Arc<UnlistedKinds>,
     /// Nodes by name; `None` if the cache has no such node.
     pub nodes: Vec<(Sym, Option<Node>)>,
-    /// Objects of other kinds as JSON; `None` if there is no such object.
+    /// Objects of other kinds as JSON; `None` if the cache has no such object.
     pub objects: Vec<(Arc<ObjectKey>, Option<Json>)>,
-    /// Pods by uid; `None` if there is no such pod.
+    /// Pods by uid; `None` if no such pod exists.
     pub pods: Vec<(PodUid, Option<FollowedPod>)>,
 }
 
 /// A pod with its place.
 #[derive(Clone, Debug)]
 pub struct FollowedPod {
-    /// The newest object of the pod. For a pod on a node, it is the object that the cache counts there.
+    /// The newest object of the pod. The cache counts this object if the pod is on a node.
     pub pod: Arc<Pod>,
-    /// The limits of the pod, if it has any.
+    /// The limits of the pod; `None` if the pod has no limits.
     pub limits: Option<Arc<Requests>>,
-    /// The node that it is nominated to, or [`Sym::NONE`].
+    /// The node that the pod is nominated to, or [`Sym::NONE`].
     pub nominated_node: Sym,
     /// The place of the pod.
     pub place: PodPlace,
@@ -80,7 +81,7 @@ pub enum PodPlace {
     Queued(Box<Waiting>),
     /// The pod is between Reserve and PostBind.
     Binding(Box<PodBinding>),
-    /// The pod is bound and assumed to be on the node, but the watch has not shown it there yet.
+    /// The pod is bound and assumed to be on the node, but the watch has not shown the pod on the node yet.
     Assumed {
         /// The node's name.
         node: Sym,
@@ -115,7 +116,7 @@ pub enum CopyKind {
     Asked,
 }
 
-/// The copies that follow, with what each does not have yet.
+/// The copies that follow, with the changes that each copy has not received yet.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeFeeds {
     feeds: BTreeMap<CopyKind, ChangeFeed>,
@@ -139,7 +140,7 @@ impl ChangeFeeds {
         feed.batch(bindings, context, now)
     }
 
-    /// Notes what changed since the last call, for all copies.
+    /// Notes the changes since the last call, for all copies.
     pub(crate) fn gather(&mut self, bindings: &mut Bindings, context: &mut Context) {
         if self.feeds.is_empty() {
             return;
@@ -273,7 +274,7 @@ impl ChangeFeed {
         if position == self.symbols_position {
             return Vec::new();
         }
-        // Position 0 would give all symbols. These come in portions as well.
+        // Position 0 would give all symbols. All symbols come in portions as well.
         let changed = symbols.since(position.max(1));
         changed.into_iter().map(|(sym, _)| (sym, symbols.shared_text(sym))).collect()
     }

@@ -206,7 +206,7 @@ impl ClusterView {
         result
     }
 
-    /// Runs `work` with a pod that the scheduler does not have. The pod's own symbols are known only during the call.
+    /// Runs `work` with a pod that is unknown to the scheduler. The pod's own symbols are known only during the call.
     pub fn with_new_pod<R>(&mut self, pod: &api::Pod, work: impl FnOnce(&Self, Pod) -> R) -> R {
         let symbols = self.table().symbols.clone();
         let pod = intern::pod(pod, self.features, self.cache.symbols_mut());
@@ -240,7 +240,7 @@ impl<'a> PodList<'a> {
 }
 
 impl<'a> PodView<'a> {
-    /// The pod. Its symbols are those of [`ClusterView::table`].
+    /// The pod. Its symbols belong to [`ClusterView::table`].
     #[must_use]
     pub fn pod(&self) -> &'a Arc<Pod> {
         &self.followed.pod
@@ -264,13 +264,13 @@ impl<'a> PodView<'a> {
         self.view.text(self.followed.pod.namespace)
     }
 
-    /// The node in the pod's object; empty while it has none.
+    /// The node in the pod's object; empty for a pod without a node.
     #[must_use]
     pub fn node(&self) -> &'a str {
         self.view.text(self.followed.pod.node_name)
     }
 
-    /// The node to which the pod is nominated; empty if it is not.
+    /// The node to which the pod is nominated; empty without a nomination.
     #[must_use]
     pub fn nominated_node(&self) -> &'a str {
         self.view.text(self.followed.nominated_node)

@@ -1,5 +1,5 @@
 //! The data that the scheduler's machines share. It is lent to one of them at a time. Steps that need several parts of
-//! it are here as well.
+//! it are also in this module.
 
 mod faults;
 mod plugins;
@@ -52,7 +52,7 @@ enum Phase {
 }
 
 /// The cluster as the scheduler knows it, the profiles, and the outbox. Cache and queue have interfaces of their own
-/// and are lent unchanged. For the other parts, this module and its submodules do what the machines ask for.
+/// and are lent unchanged. This module and its submodules have functions for the other parts, which the machines call.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     cache: Cache,
@@ -174,7 +174,8 @@ impl Context {
         self.phase == Phase::ShuttingDown
     }
 
-    /// The time at which something is due here even if no event comes. Waits for plugins to have time are not included.
+    /// The time at which the context has something to do even if no event comes. Waits for plugins to have time are not
+    /// included.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let ready = self.queue.ready_at().filter(|_| self.is_running() && self.waits_for == WaitsFor::Nothing);
         let wakeups = [ready, self.queue.next_wakeup(), self.isolation.next_release(), self.unasked_gates.retry_at()];
@@ -187,7 +188,7 @@ impl Context {
         cache.free_symbols(|sym| !queue.nominator().pods_on(sym).is_empty());
     }
 
-    /// Whether the turn has room for one more step of a pod. If so, the caller must take the step.
+    /// Whether the turn has room for one more step of a pod. After `true`, the caller must take the step.
     pub(crate) fn has_room(&mut self) -> bool {
         let now = self.outbox.instant();
         self.turn.has_room(now)
@@ -253,8 +254,8 @@ impl Context {
         last.map(|record| NextPod { record, search: SearchLength::Full, is_alone: true })
     }
 
-    /// The first pod that need not wait and whose profile's plugins have time for another pod. The first pod of each
-    /// profile that has waited long enough for its plugins gets an event.
+    /// The first pod that may be tried now, and whose profile's plugins have time for another pod. The first pod of
+    /// each profile that has waited long enough for its plugins gets an event.
     fn pop_with_time(
         &mut self,
         untold: &[(Sym, Status)],

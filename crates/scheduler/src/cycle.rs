@@ -310,7 +310,7 @@ fn post_filter(
     run::post_filter(profile, &call, findings, &nominated, extenders, diagnosis);
 }
 
-/// Whether a pod that the queue returned must still be tried. If it is being deleted or no profile serves it, this is
+/// Whether a pod that the queue returned must still be tried. A pod that is being deleted or that no profile serves is
 /// reported.
 fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     if !context.profiles().serves(pod.scheduler_name) {
@@ -327,8 +327,8 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     context.cache().pod(&pod.uid).is_none()
 }
 
-/// Sends what has changed to the plugins' replicas. A plugin that is out of service holds the pod back until another
-/// binary replaces it. Without it, the answers of the other plugins, including PostFilter, must not count.
+/// Sends the changes to the plugins' replicas. A plugin that is out of service holds the pod back until another binary
+/// replaces it. Without it, the answers of the other plugins, including PostFilter, must not count.
 fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
     context.cache_mut().settle();
     if let Some(refusal) = context.hold(pod) {

@@ -93,8 +93,8 @@ pub enum Event {
         /// The pod.
         uid: PodUid,
     },
-    /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take
-    /// long to make, they are first prepared elsewhere while the old binary goes on.
+    /// A new binary is ready to answer under a plugin's name, at the points that it implements. Instances that take
+    /// long to make are first prepared elsewhere while the old binary serves.
     PluginReady {
         /// The plugin's name.
         name: String,
@@ -102,7 +102,7 @@ pub enum Event {
         scheduler_names: Option<Vec<String>>,
         /// The identity of the binary, for people and recordings.
         version: PluginVersion,
-        /// The factory of its instances.
+        /// The factory of the binary's instances.
         factory: Handle<Arc<dyn PluginFactory>>,
         /// The grants of the plugin from then on; `None` leaves them unchanged.
         grants: Option<Grants>,
@@ -117,7 +117,7 @@ pub enum Event {
         reason: String,
         /// The processor time of the call, and of the start of the instance that the fault cost.
         took: Duration,
-        /// The pod that the call was about, if it was about one.
+        /// The pod of the call; `None` if the call was not about a pod.
         pod: Option<PodUid>,
     },
     /// The answer to [`crate::Action::PreparePlugin`].
@@ -167,8 +167,8 @@ impl Event {
     }
 }
 
-/// Serializes a pod together with the text from which it was decoded, if that was kept. The API server has no field for
-/// it.
+/// Serializes a pod together with the text from which it was decoded, if the text was kept. The API server has no field
+/// for it.
 mod whole_pod {
     use std::sync::Arc;
 

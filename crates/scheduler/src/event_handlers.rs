@@ -158,7 +158,7 @@ pub(crate) fn object_changed(
 }
 
 /// The event of a changed DeviceTaintRule. Plugins get it as an update of the slices whose devices the rule taints, as
-/// in kube-scheduler (`staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker` there).
+/// in kube-scheduler (`staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker`).
 const TAINTED_SLICES: (&str, u32) = ("resource.k8s.io/ResourceSlice", ClusterEvent::UPDATE);
 
 fn is_device_taint_rule(key: &ObjectKey) -> bool {
@@ -199,7 +199,7 @@ fn pending_pod_applied(pending: PendingPod, pod: &Arc<Pod>, bindings: &mut Bindi
     match context.cache().pod(&pod.uid) {
         // The API server has bound the pod, but the watch has not shown that yet.
         Some(cached) if cached.is_assumed() => return,
-        // This happens when the API server's storage was restored from a backup.
+        // The version goes back if the API server's storage was restored from a backup.
         Some(_) => context.leave_node(&pod.uid),
         None => {}
     }
@@ -243,7 +243,8 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         }
     }
     if context.no_longer_pending(&pod.uid).is_some() {
-        // In kube-scheduler, such a pod moves from the handlers of one informer to the handlers of another.
+        // In kube-scheduler, a pod whose profile changes moves from the handlers of one informer to the handlers of
+        // another.
         context.also_handling(&context.queue().pod_event_labels().deleted);
         context.note_pod_event(pod, ObjectChange::Delete, false);
     }

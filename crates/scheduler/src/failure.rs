@@ -148,8 +148,8 @@ impl Context {
         (!victims.is_empty()).then_some(TracedPreemption { node, victims })
     }
 
-    /// Reports pods that stay out of activeQ although no plugin rejected them. A message that did not change is not
-    /// reported again.
+    /// Reports pods that stay out of activeQ although no plugin rejected them. A message is reported again only after a
+    /// change.
     pub(crate) fn tell_gate_failures(&mut self) {
         let mut is_first = true;
         for Untold { uid, status, is_failure } in self.take_gate_failures() {

@@ -1,8 +1,9 @@
 //! The objects that events and actions name by a handle, because they are not data: binaries, prepared instances,
 //! profiles, extenders.
 //!
-//! The sender of an event stores the object here and puts the handle into the event. The receiver takes the object out.
-//! Events and actions with handles can be serialized. A replay stores objects of its own under the same handles.
+//! The sender of an event stores the object in [`HostObjects`] and puts the handle into the event. The receiver takes
+//! the object out. Events and actions with handles can be serialized. A replay stores its own objects under the same
+//! handles.
 
 use std::{
     any::Any,
@@ -15,7 +16,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The name of an object of type `T` that is kept until it is taken. Each object of a process has a number of its own.
+/// The name of an object of type `T` that is kept until it is taken. The objects of a process have different numbers.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent, bound = "")]
 pub struct Handle<T> {
@@ -51,7 +52,7 @@ impl HostObjects {
         object.downcast().ok().map(|object| *object)
     }
 
-    /// The result of `look` for an object that stays here. `None` if it was taken, or if the handle is of another
+    /// The result of `look` for an object, which stays stored. `None` if it was taken, or if the handle is of another
     /// process.
     pub fn look<T: 'static, R>(&self, handle: Handle<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.kept().objects.get(&handle.number)?.downcast_ref().map(look)

@@ -215,7 +215,7 @@ pub enum Observation {
     NodeHint {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// Whether the batch had one.
+        /// Whether the batch had a hint.
         hinted: bool,
         /// The time that both took.
         duration: Duration,
@@ -224,7 +224,7 @@ pub enum Observation {
     ResultsStored {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
-        /// The time that this took.
+        /// The duration.
         duration: Duration,
     },
     /// An event about an object was handled.
@@ -245,7 +245,7 @@ pub enum Observation {
         /// The time until the answer.
         duration: Duration,
     },
-    /// The evictions of a preemption were requested, or one of the requests failed.
+    /// The evictions of a preemption were requested, or one request failed.
     Evictions {
         /// Whether all requests succeeded.
         succeeded: bool,

@@ -1,4 +1,4 @@
-//! What kube-scheduler's log reports at verbosities from 2 on, as data. The host writes the lines.
+//! The content of kube-scheduler's log lines at verbosities from 2 on, as data. The host writes the lines.
 
 use std::{sync::Arc, vec::Drain};
 
@@ -13,7 +13,7 @@ pub enum Occurrence {
     PodEvent {
         /// The pod.
         pod: PodName,
-        /// What happened to it.
+        /// The change of the pod.
         change: ObjectChange,
         /// Whether the pod has a node.
         is_scheduled: bool,
@@ -22,7 +22,7 @@ pub enum Occurrence {
     NodeEvent {
         /// `metadata.name` of the node.
         node: Arc<str>,
-        /// What happened to it.
+        /// The change of the object.
         change: ObjectChange,
     },
     /// A pod entered a part of the queue.
@@ -37,7 +37,7 @@ pub enum Occurrence {
     PostFilterRan {
         /// The pod.
         pod: PodName,
-        /// The message of the plugins' status; empty if there is none.
+        /// The message of the plugins' status; empty if the status has no message.
         status: String,
     },
     /// The node on which pods are evicted for a pod was chosen.
@@ -58,14 +58,14 @@ pub struct PodName {
     pub name: Arc<str>,
 }
 
-/// What happened to an object.
+/// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectChange {
-    /// It appeared.
+    /// The object appeared.
     Add,
-    /// It changed.
+    /// The object changed.
     Update,
-    /// It went.
+    /// The object was deleted.
     Delete,
 }
 
@@ -78,7 +78,7 @@ pub struct PodMoved {
     pub event: Arc<str>,
     /// The part of the queue.
     pub queue: SubQueue,
-    /// What moved it.
+    /// The cause of the move.
     pub cause: MoveCause,
     /// Whether a PreEnqueue plugin kept the pod out of activeQ.
     pub is_gated: bool,

@@ -32,7 +32,7 @@ pub(crate) struct Outbox {
     effect_bytes: EffectBytes,
     /// A clock for steps that are shorter than the unit of [`Time`].
     clock: Option<Arc<dyn Clock>>,
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     tracing: TraceSampling,
 }
 
@@ -103,7 +103,7 @@ impl Outbox {
         self.tracing = tracing;
     }
 
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     pub(crate) fn tracing(&self) -> TraceSampling {
         self.tracing
     }
@@ -122,22 +122,22 @@ impl Outbox {
         }
     }
 
-    /// Gives the event that is being handled this label, unless it has one already.
+    /// Gives the event that is being handled this label, unless the event has a label already.
     pub(crate) fn handling(&mut self, label: &Arc<str>) {
         if self.labels.is_empty() {
             self.also_handling(label);
         }
     }
 
-    /// Adds this label to the event that is being handled, even if it has others.
+    /// Adds this label to the labels of the event that is being handled.
     pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
         if !self.labels.contains(label) {
             self.labels.push(Arc::clone(label));
         }
     }
 
-    /// Notes that the event, whose handling began at `start`, has been handled. The time is observed under each of its
-    /// labels.
+    /// Notes that the event, whose handling began at `start`, has been handled. The time is observed under each of the
+    /// event's labels.
     pub(crate) fn event_handled(&mut self, start: Option<Duration>) {
         let mut labels = std::mem::take(&mut self.labels);
         for event in labels.drain(..) {

@@ -40,8 +40,9 @@ impl PendingPod {
         self.conditions.iter().find(|condition| condition.type_ == "PodScheduled")
     }
 
-    /// The conditions to compare with when a patch is made. The API server may or may not have the requested condition by
-    /// then. Its reason and message are therefore left empty here, and the patch always contains them.
+    /// The conditions to compare with when a patch is made. The API server may not have the requested condition yet
+    /// when the patch is made. Reason and message of this condition are therefore left empty in the result, so that the
+    /// patch always contains them.
     pub(crate) fn conditions_to_patch(&self) -> Vec<api::Condition> {
         let mut conditions = self.conditions.clone();
         if let Some(asked) = &self.asked {
@@ -69,10 +70,10 @@ impl PendingPods {
         self.pods.get_mut(uid)
     }
 
-    /// Returns the pod as it was before.
+    /// Returns the previous state of the pod.
     pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
         let before = self.pods.get_mut(&pod.pod.uid);
-        // If the condition did not change, the requested condition is not written yet.
+        // The API server has not written the requested condition yet if the object's condition did not change.
         if let Some(before) = before.filter(|before| before.scheduled() == pod.scheduled()) {
             pod.asked = before.asked.take();
         }
@@ -86,7 +87,7 @@ impl PendingPods {
         Some(pod)
     }
 
-    /// Starts to note what changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes, or with `false` stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
     }
@@ -103,7 +104,7 @@ impl PendingPods {
         pods
     }
 
-    /// The `resourceVersion` of the pod; empty when it is not pending.
+    /// The `resourceVersion` of the pod; empty if the pod is not pending.
     pub(crate) fn resource_version(&self, uid: &str) -> Arc<str> {
         self.pods.get(uid).map_or_else(|| Arc::from(""), |pending| Arc::clone(&pending.resource_version))
     }

@@ -1,10 +1,10 @@
 //! The preparation of a new binary's instances on another thread, while the old binary serves.
 //!
 //! A component takes milliseconds to seconds to start, to be configured and to fill its replica, and no cycle should
-//! wait for that. So a swap has three steps. The scheduler copies the full delta ([`Preparation`]). The host makes the
-//! instances and fills them with that copy on a thread of its choice. Between two cycles, the scheduler sends them what
-//! changed in the meantime and exchanges pointers. A plugin that hands its state on is filled by the scheduler instead:
-//! the state must come before the first delta, and only the old instance has it.
+//! wait for these steps. So a swap has three steps. The scheduler copies the full delta ([`Preparation`]). The host
+//! makes the instances and fills them with that copy on a thread of its choice. Between two cycles, the scheduler sends
+//! them the changes of the meantime and exchanges pointers. A plugin that hands its state on is filled by the scheduler
+//! instead: the state must come before the first delta, and only the old instance has it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -109,7 +109,7 @@ impl Preparation {
         Prepared { swap, instances }
     }
 
-    /// The answer for a preparation that ended without one.
+    /// The answer for a preparation that ended without an answer.
     #[must_use]
     pub fn failed(self, reason: &str) -> Prepared {
         let failed = |args| PreparedInstance { args, instance: Err(SwapError::NotPrepared(reason.to_owned())) };
@@ -152,7 +152,7 @@ pub(crate) fn build(
 /// The instance did not accept the delta.
 pub(crate) fn fill(instance: &mut dyn Plugin, source: &dyn DeltaSource) -> Result<(), SwapError> {
     match instance.sync(source) {
-        // A placeholder for a plugin that is out of service rejects pods here, as intended.
+        // A placeholder for a plugin that is out of service rejects pods, as intended.
         Err(status) if !status.code.is_rejected() => Err(SwapError::NotFed(status)),
         Err(_) | Ok(()) => Ok(()),
     }

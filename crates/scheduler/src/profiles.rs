@@ -20,7 +20,7 @@ pub(crate) struct Profiles {
     by_name: FxHashMap<Sym, usize>,
     /// The clock that times plugins, and the seed of the sampling.
     clock: Option<(Arc<dyn Clock>, u64)>,
-    /// Which attempts are traced.
+    /// The share of attempts that is traced.
     tracing: TraceSampling,
     /// The kinds that no plugin can see.
     unlisted: Arc<UnlistedKinds>,
@@ -33,7 +33,7 @@ impl Profiles {
         Self { list, by_name, clock: None, tracing: TraceSampling::default(), unlisted: Arc::default() }
     }
 
-    /// Replaces all profiles, and returns the old ones. The new profiles are measured in the same way.
+    /// Replaces all profiles, and returns the old profiles. The new profiles are measured in the same way.
     pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
         let before = std::mem::replace(self, Self::new(list, symbols));
         self.tracing = before.tracing;
@@ -58,7 +58,8 @@ impl Profiles {
         readers
     }
 
-    /// Notes that all objects of the kind are known. Returns the plugins that read it, if they could not see it before.
+    /// Notes that all objects of the kind are known. Returns the plugins that read the kind and could not see it
+    /// before.
     pub(crate) fn kind_listed(&mut self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {
         let mut kinds = UnlistedKinds::clone(&self.unlisted);
         if !kinds.remove(kind) {
@@ -73,7 +74,7 @@ impl Profiles {
         Arc::clone(&self.unlisted)
     }
 
-    /// Whether an instance of a binary was lost, so that it answers no question any more.
+    /// Whether an instance of a binary was lost, so that the plugin answers no more questions.
     pub(crate) fn has_lost_instance(&mut self) -> bool {
         let mut plugins = self.list.iter_mut().flat_map(Profile::plugins_mut);
         plugins.any(|plugin| {
@@ -153,8 +154,8 @@ impl Profiles {
         self.get(scheduler_name).is_some_and(|profile| plugins.iter().any(|plugin| profile.find(plugin).is_some()))
     }
 
-    /// The reason why the profile's plugins may not be asked about a pod now: the status of a plugin without time that
-    /// pods may not do without.
+    /// The reason why the profile's plugins may not be asked about a pod now: the status of a required plugin that has
+    /// no time.
     pub(crate) fn why_no_time(&mut self, scheduler_name: Sym) -> Option<Status> {
         // If no profile serves the pod any more, no plugin is asked.
         self.get_mut(scheduler_name)?.have_time().err().map(|refusal| refusal.status)
@@ -174,8 +175,8 @@ impl Profiles {
         }
     }
 
-    /// The profiles that use a plugin, in the order of the configuration. If `scheduler_names` is given, only these are
-    /// returned.
+    /// The profiles that use a plugin, in the order of the configuration. If `scheduler_names` is given, only profiles
+    /// with these names are returned.
     pub(crate) fn users_of(&self, plugin: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
         let mut users = Vec::new();
         for name in self.names() {

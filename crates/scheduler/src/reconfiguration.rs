@@ -1,7 +1,7 @@
 //! A change of the whole configuration between two cycles.
 //!
-//! Plugins with the same binary and arguments as before go on with their instances; the others are filled here. Waiting
-//! pods keep their places. Pods between Reserve and PostBind go on with the new plugins.
+//! Plugins with the same binary and arguments as before go on with their instances; instances of all other plugins are
+//! filled here. Waiting pods keep their places. Pods between Reserve and PostBind go on with the new plugins.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,8 +24,8 @@ use crate::{
 pub struct Reconfiguration {
     /// The settings outside of profiles.
     pub settings: Settings,
-    /// The complete list of new profiles; `None` leaves the profiles unchanged. If they change, the host must report
-    /// every pod again, because nothing is kept of pending pods that no profile serves.
+    /// The complete list of new profiles; `None` leaves the profiles unchanged. If the profiles change, the host must
+    /// report every pod again, because nothing is kept of pending pods that no profile serves.
     pub profiles: Option<Handle<Vec<Profile>>>,
     /// The extenders, which are asked besides the plugins of every profile; `None` if none is configured.
     pub extenders: Option<Handle<Arc<dyn Extenders>>>,

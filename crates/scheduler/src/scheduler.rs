@@ -43,7 +43,7 @@ pub struct Scheduler {
     objects: HostObjects,
     /// The changes that copies do not have yet.
     feeds: ChangeFeeds,
-    /// The scheduler that this one follows, if it follows any.
+    /// The scheduler that this scheduler follows; `None` for a scheduler with its own cluster.
     followed: Followed,
 }
 
@@ -64,7 +64,7 @@ impl Scheduler {
     pub const TURN: Duration = turn::LONGEST;
 
     /// The milliseconds after which the scheduler checks again whether plugins have time, while anything waits for
-    /// that.
+    /// their time.
     const LOOK_FOR_TIME_AFTER: u64 = 20;
 
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
@@ -102,7 +102,7 @@ impl Scheduler {
         self
     }
 
-    /// Sets the accounts that decide whose pods wait for others. By default, no pod waits for others.
+    /// Sets the accounts that decide which pods wait for others. The default accounts let no pod wait.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);
@@ -203,8 +203,9 @@ impl Scheduler {
         }
     }
 
-    /// Does what is due, as much as a turn has room for, and tries the next pod. Returns whether there is more to do;
-    /// if so, the caller must call again. `events_wait` says whether the caller has further events to handle first.
+    /// Carries out the due steps, as many as a turn has room for, and tries the next pod. Returns whether there is more
+    /// to do; if so, the caller must call again. `events_wait` says whether the caller has further events to handle
+    /// first.
     pub fn run(&mut self, now: Time, events_wait: bool) -> bool {
         self.context.set_now(now);
         self.do_what_is_due(now);
@@ -246,7 +247,7 @@ impl Scheduler {
         true
     }
 
-    /// Lets plugins take more than the share of all plugins for what waits for them, because no pod can be tried.
+    /// Lets plugins take more than the share of all plugins for work that waits for them, because no pod can be tried.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
         if bindings.is_any_ready() || context.profiles().has_news() {
@@ -299,14 +300,14 @@ impl Scheduler {
 
     /// The attempts since the last call that chose a node and did not bind the pod; see
     /// [`Settings::records_decisions`]. Their decisions came with this call of [`Self::drain_decisions`] or an earlier
-    /// one.
+    /// call.
     pub fn drain_not_bound(&mut self) -> Drain<'_, NotBoundAttempt> {
         self.context.drain_not_bound()
     }
 
-    /// Records the occurrences that kube-scheduler's log has up to this verbosity, from now on; 0 records none. If there
-    /// are any, the caller must take them with [`Self::drain_occurrences`] after each [`Self::handle`] and
-    /// [`Self::run`].
+    /// Records the occurrences that kube-scheduler's log has up to this verbosity, from now on; 0 records no
+    /// occurrences. If there are any, the caller must take them with [`Self::drain_occurrences`] after each
+    /// [`Self::handle`] and [`Self::run`].
     pub fn record_occurrences(&mut self, verbosity: u8) {
         self.context.record_occurrences(verbosity);
     }
@@ -379,8 +380,8 @@ impl Scheduler {
         SearchState { next_start: self.cycle.next_start(), order: self.context.cache().node_order() }
     }
 
-    /// Restores an earlier search state. The caller has undone everything since then by events in the opposite order,
-    /// so decisions are the same as they were then.
+    /// Restores an earlier search state. The caller has undone everything since that moment by events in the opposite
+    /// order, so later decisions equal those that followed that moment.
     pub fn restore_search_state(&mut self, state: SearchState) {
         self.cycle.begin_again_at(state.next_start);
         self.context.cache_mut().restore_order(state.order);
@@ -393,8 +394,7 @@ impl Scheduler {
     }
 
     /// The changes since the last call, for a [`ClusterView`](crate::ClusterView): at most about a thousand pods and
-    /// nodes. Changes are noted from the first call on. That costs little, and nothing once it is
-    /// [ended](Self::end_following).
+    /// nodes. The scheduler notes changes from the first call until [`Self::end_following`]. Noting costs little.
     pub fn changes(&mut self, now: Time) -> ChangeBatch {
         self.changes_for(CopyKind::Shown, now)
     }

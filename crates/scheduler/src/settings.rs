@@ -1,8 +1,8 @@
-//! The settings of an operator, except those of plugins.
+//! The settings of an operator, except the settings of plugins.
 
 use serde::{Deserialize, Serialize};
 
-/// The settings of an operator, except those of plugins.
+/// The settings of an operator, except the settings of plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// The percentage of nodes to score; 0 adapts to the size of the cluster.

@@ -74,14 +74,14 @@ impl Swaps {
     pub(crate) fn prepared(&mut self, prepared: Prepared, bindings: &mut Bindings, context: &mut Context) -> bool {
         let Prepared { swap, instances } = prepared;
         let mut is_replaced = self.swap(&swap, instances, bindings, context);
-        // If the first of the waiting swaps must be prepared, the others wait for that.
+        // If the first of the waiting swaps must be prepared, all later swaps wait until it is prepared.
         for next in self.preparing.remove(&swap.name).into_iter().flatten() {
             is_replaced |= self.ready(next, bindings, context);
         }
         is_replaced
     }
 
-    /// Notes that these instances no longer serve any profile.
+    /// Notes that the replaced instances no longer serve any profile.
     pub(crate) fn retire(&mut self, plugins: impl IntoIterator<Item = Box<dyn Plugin>>) {
         self.retired.extend(plugins);
     }
@@ -90,8 +90,8 @@ impl Swaps {
         std::mem::take(&mut self.retired)
     }
 
-    /// Gives every profile that should have it an instance of the new binary, either a prepared instance or an instance
-    /// that is made here. If one profile cannot have it, all profiles keep the old binary. Returns whether the new
+    /// Gives an instance of the new binary to every profile that should use the binary, either a prepared instance or a
+    /// new instance. If one profile cannot have an instance, all profiles keep the old binary. Returns whether the new
     /// binary serves.
     fn swap(
         &mut self,

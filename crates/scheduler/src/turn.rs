@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The maximum number of events that are handled, and of steps that pods take, between two cycles.
 pub(crate) const MOST: usize = 512;
 
-/// The time between two cycles after which no further event is handled and no further step begins.
+/// The maximum time for events and steps between two cycles. A step that has begun is not cut off.
 pub(crate) const LONGEST: Duration = Duration::from_millis(5);
 
 /// The part of the current turn that is used up by steps outside of its cycle. The remaining steps wait for the next
@@ -18,7 +18,8 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether there is room for one more step. If so, the caller must take it. The first step always has room.
+    /// Whether the turn has room for one more step. After `true`, the caller must take the step. The first step always
+    /// has room.
     pub(crate) fn has_room(&mut self, now: Option<Duration>) -> bool {
         if self.n_steps == 0 {
             self.began = now;

@@ -1,9 +1,9 @@
 //! Pods that stay out of activeQ because a PreEnqueue plugin could not be asked about them.
 //!
-//! A plugin without time is asked again as soon as it has time, first about the pod that has waited longest, and users
-//! get no message. A plugin that rejects a pod has its own ways to inform users, and registered for the events that may
-//! change its answer. A plugin that broke, or whose replica could not be updated, can do neither. The scheduler informs
-//! users in its place, and asks again.
+//! A plugin without time is asked again as soon as it has time, first about the pod that has waited longest. Users get
+//! no message. A plugin that rejects a pod informs users itself, and registered for the events that may change its
+//! answer. A plugin that broke, or whose replica could not be updated, cannot inform users and has no such events. The
+//! scheduler informs users in its place, and asks again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

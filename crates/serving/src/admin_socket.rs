@@ -1,8 +1,8 @@
 //! The Unix socket through which an operator on the machine controls plugins.
 //!
 //! The file system controls access: only the user that runs the scheduler can use the socket and the folder that Berth
-//! creates for it. Root can use them, too. A loopback address would admit every process in the machine's network
-//! namespace.
+//! creates for it. Root can use the socket and the folder, too. A loopback address would admit every process in the
+//! machine's network namespace.
 
 use std::{
     fs, io,
@@ -32,7 +32,7 @@ pub enum SocketError {
     Unusable { path: PathBuf, source: io::Error },
 }
 
-/// A socket for its owner and root. Its file is removed when this is dropped.
+/// A socket for its owner and root. The socket's file is removed when this value is dropped.
 #[derive(Debug)]
 pub struct OwnersSocket {
     listener: UnixListener,
@@ -40,7 +40,7 @@ pub struct OwnersSocket {
     owner: u32,
 }
 
-/// The default path of the socket. It is the same for a scheduler and for `berth plugin` of one user.
+/// The default path of the socket. A scheduler and `berth plugin` of one user have the same default path.
 pub fn default_path() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let folder = match (runtime, own_uid()) {
@@ -76,7 +76,7 @@ impl OwnersSocket {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(unusable)?
             }
-            // The file does not exist, or it is not a socket that `bind` would replace.
+            // The file does not exist, or `bind` would refuse to replace it.
             Err(_) => {}
         }
         let listener = UnixListener::bind(path).map_err(unusable)?;
@@ -112,7 +112,7 @@ impl Listener for OwnersSocket {
 
 impl Drop for OwnersSocket {
     fn drop(&mut self) {
-        // If this fails, the next scheduler replaces the socket.
+        // After a failure, the next scheduler replaces the socket.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -145,8 +145,8 @@ mod tests {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
         let error = OwnersSocket::bind(&dir.path().join("admin.sock")).expect_err("refused");
         assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
-        // This folder belongs to another user only. Root gives the folder away, if it may; for other users, the root
-        // folder is such a folder.
+        // A folder of another user is needed. For every user but root, this is the root folder. Root changes the owner
+        // of a folder, if it may.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("ours");
         let folder = match own_uid() {
             Some(0) if chown(dir.path(), Some(1), None).is_err() => return,

@@ -50,7 +50,7 @@ const MAX_REQUESTS: usize = 512;
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The time within which a client must send the whole header of its next request, even if it has sent requests before.
-/// It is longer than the usual time between two requests of a scraper.
+/// The time is longer than the usual interval of a scraper.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The maximum size of a request's header, with room for large tokens.
@@ -181,7 +181,7 @@ struct Open {
 struct Connection {
     /// The number of requests that are being answered.
     n_requests: usize,
-    /// The answers that the client has not received yet, by id. Each has the time at which the answer was ready.
+    /// The answers that the client has not received yet, by id. Each id has the time at which its answer was ready.
     sending: BTreeMap<u64, Instant>,
     /// The time since which the server waits for the client, if no requests are being answered.
     idle_since: Instant,
@@ -277,7 +277,7 @@ impl Open {
         connection.map(|connection| connection.n_requests += 1).is_some()
     }
 
-    /// Closes the connection that has waited longest for its client. Returns whether there was one.
+    /// Closes the connection that has waited longest for its client. Returns whether a connection was closed.
     fn make_room(&mut self) -> bool {
         let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else { return false };
@@ -285,8 +285,8 @@ impl Open {
         true
     }
 
-    /// Closes the connection of the client that has not received an answer for the longest time. Returns whether there
-    /// was one.
+    /// Closes the connection of the client that has not received an answer for the longest time. Returns whether a
+    /// connection was closed.
     fn make_room_for_request(&mut self) -> bool {
         let waiting = self.by_id.iter().filter(|(_, connection)| connection.n_requests == 0);
         let waiting = waiting.filter_map(|(id, connection)| Some((connection.sending_since()?, *id)));

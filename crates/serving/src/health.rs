@@ -111,8 +111,8 @@ impl Health {
         self.state().last_turn = Some(now);
     }
 
-    /// Waits for an answer that has a time limit of its own. The scheduling loop does not count as hanging while it
-    /// waits for this answer.
+    /// Waits for an answer with a separate time limit. The scheduling loop does not count as hanging while it waits for
+    /// this answer.
     pub async fn while_waiting<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = std::pin::pin!(answer);
         let mut every = tokio::time::interval(BEAT_EVERY);

@@ -1,6 +1,6 @@
 //! The endpoints over HTTPS, as in kube-scheduler. `certificates` has the server's certificate and the authorities of
-//! clients, `lookup` finds the authorities that the cluster names, and `access` controls access. The paths are those of
-//! `endpoints`.
+//! clients, `lookup` finds the authorities that the cluster names, and `access` controls access. `endpoints` has the
+//! paths.
 
 mod access;
 mod answers;
@@ -47,7 +47,7 @@ const MAX_STREAMS: u32 = 100;
 #[derive(Clone, Debug)]
 pub struct SecureServing {
     pub address: SocketAddr,
-    /// The files of the certificate and of its key. Both are given or none.
+    /// The files of the certificate and of its key. Both files are given, or neither.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// The folder for a self-signed certificate; `None` keeps it in memory.
     pub certificate_dir: Option<PathBuf>,
@@ -75,7 +75,7 @@ pub struct SecureServing {
     pub open_paths: Vec<String>,
     /// The flags that were given, which `/flagz` shows.
     pub flags: Vec<(String, String)>,
-    /// The verbosity that `/debug/flags/v` changes; `None` if that path is not served.
+    /// The verbosity that `/debug/flags/v` changes; `None` if the path is not served.
     pub verbosity: Option<Verbosity>,
 }
 

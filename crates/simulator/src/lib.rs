@@ -1,9 +1,9 @@
-//! A scheduler that answers questions. It consists of a configuration and its plugins, which are loaded once. It works
-//! on clusters from manifests.
+//! A scheduler that answers questions. The scheduler consists of a configuration and its plugins, which are loaded
+//! once, and works on clusters from manifests.
 //!
-//! `berth simulate` and the C library (`crates/libberth`) use it. [`berth_what_if`] knows neither files nor
-//! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. It creates no objects in a
-//! cluster.
+//! `berth simulate` and the C library (`crates/libberth`) use this crate. [`berth_what_if`] knows neither files nor
+//! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. The crate creates no
+//! objects in a cluster.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -22,8 +22,7 @@ use tracing::warn;
 /// The scheduler to simulate. By default, it is kube-scheduler of the oldest release with its default profile.
 #[derive(Clone, Debug, Default)]
 pub struct SimulatorOptions {
-    /// A KubeSchedulerConfiguration. If it is `None`, the default profile places every pod, whatever scheduler the pod
-    /// names.
+    /// A KubeSchedulerConfiguration. If it is `None`, the default profile places every pod, for any scheduler name.
     pub config: Option<PathBuf>,
     /// The `schedulerName` of the pods to serve, for a configuration with one profile.
     pub scheduler_name: Option<String>,
@@ -42,14 +41,14 @@ pub struct SimulatorOptions {
     pub compiler: Option<CompilerProcess>,
 }
 
-/// A configuration with its loaded plugins. Any number of schedulers can be made from it. It stays on the thread that
-/// opened it.
+/// A configuration with its loaded plugins. Any number of schedulers can be made from it. The value stays on the thread
+/// that opened it.
 #[derive(Debug)]
 pub struct Simulator {
     plugins: Plugins,
     settings: Settings,
     scheduler_settings: berth_scheduler::Settings,
-    /// Whether neither a configuration nor a name is given, so that the only profile serves every pod.
+    /// Whether the only profile serves every pod, because no configuration and no name is given.
     is_default: bool,
 }
 
@@ -103,7 +102,7 @@ impl Simulator {
         self.is_default.then(|| profile.scheduler_name.clone())
     }
 
-    /// Assigns every pod of the cluster to the only profile, if that profile serves every pod.
+    /// Assigns every pod of the cluster to the only profile, if this profile serves every pod.
     pub fn adopt(&self, cluster: &mut Cluster) {
         if let Some(scheduler_name) = self.serves_all() {
             cluster.serve_by(&scheduler_name);
@@ -133,7 +132,7 @@ impl Simulator {
         Ok(Conditions {
             settings: self.scheduler_settings,
             profiles,
-            // Components use the time of the wall clock, which also measures the time that they are given.
+            // Components use the time of the wall clock, which also measures their time limits.
             tell_time: Box::new(|_| engine.set_now(clock::now().0)),
             whole_pods,
             arrival,

@@ -98,7 +98,7 @@ pub enum By {
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum AuditEvent {
-    /// An operator's order, and the reason if it was refused.
+    /// An operator's order, and the reason if the order was refused.
     Ordered {
         order: &'static str,
         refused: Option<String>,

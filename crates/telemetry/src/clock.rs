@@ -40,8 +40,8 @@ pub fn rfc3339(milliseconds: u64) -> String {
     format!("{:.3}", timestamp(milliseconds))
 }
 
-/// The nanoseconds since 1970 at which the [`Stopwatch`] showed this value. They follow from the wall clock at the start
-/// of the process, so that the differences between them are those of the stopwatch.
+/// The nanoseconds since 1970 at which the [`Stopwatch`] showed this value. They follow from the wall clock at the
+/// start of the process, so that the differences between them equal the stopwatch's differences.
 pub fn unix_nanos(stopwatch: Duration) -> u64 {
     let at_start = CLOCK.wall_at_start.saturating_mul(1_000_000);
     at_start.saturating_add(u64::try_from(stopwatch.as_nanos()).unwrap_or(u64::MAX))
@@ -59,7 +59,7 @@ impl berth_framework::Clock for Stopwatch {
 
 /// The clocks of a machine.
 trait Clocks {
-    /// The wall clock, which jumps when it is set.
+    /// The wall clock, which jumps when somebody sets it.
     fn wall(&self) -> SystemTime;
     /// The monotonic clock, which never jumps.
     fn monotonic(&self) -> Instant;

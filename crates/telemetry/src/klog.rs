@@ -22,7 +22,7 @@ pub use self::{
 use crate::log_rate::{LogRate, SCORES};
 use berth_config::Usage;
 
-/// The target of lines that are written at verbosity 2 and above, such as one for each bound pod.
+/// The target of lines that are written at verbosity 2 and above, such as the line for each bound pod.
 pub const V2: &str = "berth::v2";
 /// The target of lines that are written at verbosity 3 and above.
 pub const V3: &str = "berth::v3";

@@ -1,7 +1,8 @@
 //! The output of the process about itself: metrics, the audit log, log lines in the form of Kubernetes' components, and
 //! the limit on the log lines that an outsider can cause.
 //!
-//! Every part writes here and none reads, so this crate knows nothing about connections, plugins' binaries or HTTP.
+//! Every part of the process writes to this crate. The crate knows nothing about connections, plugins' binaries or
+//! HTTP.
 
 pub mod audit;
 pub mod clock;

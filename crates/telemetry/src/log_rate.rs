@@ -1,11 +1,11 @@
-//! Limits the number of similar log lines. Every line of the program has the same limit, whatever causes it.
+//! Limits the number of similar log lines. Every line of the program has the same limit, regardless of its cause.
 //!
 //! Lines are similar if they come from one place in the code and name the same plugin. A place may write [`BURST`]
 //! lines at once, and then [`PER_SECOND`]. Further lines are counted, and every [`SUMMARY_EVERY`] one line reports
 //! them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Lines of kube-scheduler up to
-//! verbosity 5 have that limit, too. kube-scheduler does not limit them, but clients that create pods cause them. Some
-//! lines have no limit here ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of plugins, which
-//! `logLinesPerSecond` limits.
+//! verbosity 5 have the higher limit, too. kube-scheduler does not limit these lines, but clients that create pods
+//! cause them. Some lines have no limit ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of
+//! plugins, which `logLinesPerSecond` limits.
 
 use std::{
     cell::RefCell,
@@ -32,7 +32,7 @@ use tracing_subscriber::layer::{Context, Filter};
 /// The number of lines at once from one place about one plugin.
 const BURST: f64 = 100.0;
 
-/// The number of lines per second after that.
+/// The number of lines per second after a burst.
 const PER_SECOND: f64 = 10.0;
 
 /// The factor by which the limits of lines below INFO are higher.
@@ -41,8 +41,8 @@ const BELOW_INFO: f64 = 100.0;
 /// The time between two summaries of the lines that were not written.
 const SUMMARY_EVERY: Duration = Duration::from_secs(10);
 
-/// The maximum number of places and plugins that are distinguished. Beyond that, all plugins of a place share one
-/// limit.
+/// The maximum number of places and plugins that are distinguished. Beyond this number, all plugins of a place share
+/// one limit.
 const MAX_KEYS: usize = 4096;
 
 /// The maximum number of bytes that are kept of a plugin's name and of a line.
@@ -72,7 +72,7 @@ pub struct LogRate(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     places: Mutex<HashMap<Key, Bucket>>,
-    /// The thread that reports the lines which were not written. It starts with the first such line.
+    /// The thread that reports the lines which were not written. The thread starts with the first such line.
     teller: OnceLock<()>,
 }
 
@@ -89,13 +89,13 @@ thread_local! {
     static ORIGIN: RefCell<Option<CodePlace>> = const { RefCell::new(None) };
 }
 
-/// While this value exists, the thread's lines count as those of another place in the code.
+/// While this value exists, the thread's lines count as lines of another place in the code.
 #[derive(Debug)]
 #[must_use]
 pub struct LinesOf(());
 
-/// Makes the lines of this thread count as those of `origin` until the result is dropped. One place in the code passes
-/// on the lines of many places.
+/// Makes the lines of this thread count as lines of `origin` until the returned value is dropped. A place that passes
+/// on the lines of many places calls this.
 pub fn lines_of(origin: CodePlace) -> LinesOf {
     ORIGIN.set(Some(origin));
     LinesOf(())
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// The lines that `work` writes, and the summaries of the others.
+    /// The lines that `work` writes, and the summaries of the lines that were not written.
     fn written(work: impl FnOnce()) -> (Vec<String>, Vec<Summary>) {
         let (written, rate) = (Written::default(), LogRate::default());
         let sink = written.clone();

@@ -100,7 +100,7 @@ pub struct Metrics {
     claim_creates: IntCounterVec,
     volume_stage_errors: IntCounterVec,
     informers: InformersMetrics,
-    /// The results of probes, which have an endpoint of their own.
+    /// The results of probes, which have a separate endpoint.
     slis: Slis,
     process: ProcessMetrics,
     meta: MetaMetrics,
@@ -108,18 +108,18 @@ pub struct Metrics {
     baseline: Mutex<Baseline>,
     /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
-    /// What the command line says about what is shown.
+    /// The options of the command line about the metrics that are shown.
     options: Mutex<MetricsOptions>,
     /// The refused effects by plugin and kind. A metric cannot list its labels.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
-    /// The namespaces with a label of their own.
+    /// The namespaces that have separate labels.
     spent_namespaces: Mutex<BTreeSet<Arc<str>>>,
     /// The labels of the serving binaries, by profile and plugin. The previous labels are removed when new ones are
     /// set.
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
 }
 
-/// What the command line says about the metrics that are shown.
+/// The options of the command line about the metrics that are shown.
 #[derive(Clone, Debug, Default)]
 pub struct MetricsOptions {
     /// `--disabled-metrics`: full names of metrics that are not shown.
@@ -483,8 +483,8 @@ impl Metrics {
         counter.inc_by((total.as_secs_f64() - counter.get()).max(0.0));
     }
 
-    /// Records that a share of the scheduling thread's time is used up. Only the first hundred namespaces have a label
-    /// of their own.
+    /// Records that a share of the scheduling thread's time is used up. Only the first hundred namespaces have separate
+    /// labels.
     pub fn share_spent(&self, report: &TimeReport) {
         match report {
             TimeReport::Plugin { .. } => {}
@@ -575,7 +575,7 @@ fn render(families: Vec<MetricFamily>) -> String {
     text
 }
 
-/// Sets a counter to a `total` that is counted elsewhere.
+/// Sets a counter to a `total` that another part of the program counts.
 fn raise(counter: &IntCounterVec, labels: &[&str], total: u64) {
     let counter = counter.with_label_values(labels);
     counter.inc_by(total.saturating_sub(counter.get()));

@@ -44,7 +44,7 @@ pub enum Notice {
         reason: String,
         standing: String,
     },
-    /// A new binary was replaced by the previous one, or by the built-in if there is none.
+    /// A new binary was replaced by the previous binary, or by the built-in if there was no previous binary.
     RolledBack {
         digest: Digest,
         to: Option<Digest>,
@@ -92,11 +92,11 @@ pub enum Notice {
     },
     /// The pods of one owner are held back because of a plugin's faults.
     PodsHeld {
-        /// Which pods, and for how long, as a sentence.
+        /// A sentence that names the held pods and the time of the hold.
         held: String,
         reason: String,
     },
-    /// A binary serves in a profile. `is_restart` says that it also served there before its fault.
+    /// A binary serves in a profile. `is_restart` says that the binary also served in the profile before its fault.
     Swapped {
         profile: String,
         version: String,
@@ -116,7 +116,7 @@ pub enum Notice {
         standing: String,
         is_told: bool,
     },
-    /// An operator's order, and the reason if it was refused.
+    /// An operator's order, and the reason if the order was refused.
     Ordered {
         order: &'static str,
         by: By,
@@ -178,8 +178,8 @@ impl Sinks {
         self.tell_row(plugin, by, notice.row(plugin));
     }
 
-    /// Sends a notice that follows from another one. The log line of the other notice covers both. If
-    /// `is_announced` is true, the Kubernetes event of this notice covers both, too.
+    /// Sends a notice that follows from another notice. The log line of the other notice covers both. If `is_announced`
+    /// is true, the Kubernetes event of this notice covers both, too.
     pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
         let row = notice.row(plugin);
         let event = row.event.filter(|_| is_announced);
@@ -305,7 +305,7 @@ impl Notice {
             }
             Self::PodsHeld { held, reason } => {
                 let note = about(format!("{held}: the plugin {reason}"));
-                // The log line about the fault already says this.
+                // The log line about the fault already reports the held pods.
                 Row {
                     log: None,
                     metric: None,

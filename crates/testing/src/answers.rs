@@ -8,7 +8,7 @@ use berth_model::{NodeIdx, NodeSet};
 /// The answers of one cycle, by the names of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// The reason why PreFilter rejects the pod. No node is examined then.
+    /// The reason why PreFilter rejects the pod. No node is examined after a rejection.
     pub pre_filter: Option<Status>,
     /// The names of the only nodes that PreFilter lets through, whether the cluster has them or not.
     pub restriction: Option<BTreeSet<String>>,
@@ -25,7 +25,7 @@ pub struct Answers {
 pub struct Scores {
     /// The results of Score.
     pub raw: Vec<i64>,
-    /// The results of Normalize; the same as `raw` if the plugin does not normalise.
+    /// The results of Normalize; equal to `raw` if the plugin does not normalise.
     pub normalized: Vec<i64>,
 }
 
@@ -38,10 +38,10 @@ pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> 
 }
 
 /// Calls the same points as [`ask`]. Filter and the points after it see these nodes only, as if other plugins had
-/// rejected the rest.
+/// rejected all other nodes.
 ///
 /// # Errors
-/// The same as of [`ask`].
+/// Fails as [`ask`] does.
 pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) -> Result<Answers, Status> {
     let mut answers = Answers::default();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
@@ -70,11 +70,11 @@ pub fn ask_about(plugin: &mut dyn Plugin, call: &Call<'_>, mut passed: NodeSet) 
     Ok(answers)
 }
 
-/// Calls Filter for `nodes`, which keeps the nodes that pass. Returns the others by name, with the reasons.
+/// Calls Filter for `nodes`, which keeps the nodes that pass. Returns the rejected nodes by name, with the reasons.
 ///
 /// # Errors
-/// The plugin fails, `node_to_status` does not cover the nodes that do not pass, or `dry_run` without any change of
-/// pods gives another answer than Filter.
+/// The plugin fails, `node_to_status` does not cover all rejected nodes, or `dry_run` with unchanged pods disagrees
+/// with Filter.
 pub fn filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -97,7 +97,7 @@ pub fn filter(
     Ok(by_node.collect())
 }
 
-/// Checks that `node_to_status` gives a reason for every node that did not pass, and for no other.
+/// Checks that `node_to_status` gives a reason for exactly the rejected nodes.
 fn covers(call: &Call<'_>, groups: &[RejectedNodes], rejected: &NodeSet) -> Result<(), Status> {
     let with_status: NodeSet = groups.iter().flat_map(|group| group.nodes.iter()).collect();
     let missing = rejected.iter().find(|node| !with_status.contains(*node));

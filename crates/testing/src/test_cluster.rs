@@ -37,8 +37,8 @@ impl TestCluster {
         self.set_interned_node(node)
     }
 
-    /// Does the same as [`Self::set_node`] with a node in the form that plugins see. It only has a name and the values
-    /// that `edit` sets.
+    /// Sets a node as [`Self::set_node`] does, but in the form that plugins see. The node only has a name and the
+    /// values that `edit` sets.
     pub fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) -> NodeIdx {
         let mut node = Node { name: self.sym(name), ..Node::default() };
         edit(&mut node);
@@ -78,7 +78,7 @@ impl TestCluster {
         self.cache.add_pod(pod).map(drop)
     }
 
-    /// Places an interned pod on a node, and removes an earlier pod of the same uid. A pod without a uid gets one.
+    /// Places an interned pod on a node, and removes an earlier pod of the same uid. A pod without a uid gets a uid.
     /// Returns the uid of the pod.
     pub fn place(&mut self, node: NodeIdx, mut pod: Pod) -> PodUid {
         if pod.uid.is_empty() {
@@ -154,7 +154,7 @@ impl TestCluster {
         &self.cache
     }
 
-    /// The cache, for changes for which there are no methods here.
+    /// The cache, for changes for which this type has no methods.
     pub fn cache_mut(&mut self) -> &mut Cache {
         &mut self.cache
     }
@@ -195,7 +195,7 @@ impl TestCluster {
         Call::new(CycleId(cycle), self.now, pod, self.table())
     }
 
-    /// Updates a plugin's replica of the cluster. Native plugins have none.
+    /// Updates a plugin's replica of the cluster. Native plugins have no replica.
     ///
     /// # Errors
     /// The plugin fails.
@@ -204,7 +204,7 @@ impl TestCluster {
         plugin.sync(self.cache())
     }
 
-    /// Runs `work` in a cycle of its own, and ends the cycle. It does not update replicas: call [`Self::sync`] before.
+    /// Runs `work` in its own cycle, and ends the cycle. It does not update replicas: call [`Self::sync`] before.
     pub fn in_cycle<R>(
         &mut self,
         plugin: &mut dyn Plugin,
@@ -218,7 +218,7 @@ impl TestCluster {
         result
     }
 
-    /// Calls PreFilter, Filter, PreScore, Score and Normalize over all nodes, in a cycle of its own.
+    /// Calls PreFilter, Filter, PreScore, Score and Normalize over all nodes, in a separate cycle.
     ///
     /// # Errors
     /// The plugin fails, or the answers of `filter`, `node_to_status` and `dry_run` about a node differ.

@@ -6,8 +6,8 @@
 
 use std::{cell::Cell, io, thread};
 
-/// The niceness of background threads. If both want one processor, the scheduling thread gets ten times the time of
-/// such a thread.
+/// The niceness of background threads. If the scheduling thread and a background thread want one processor, the
+/// scheduling thread gets ten times the time.
 #[cfg(target_os = "linux")]
 const NICE: libc::c_int = 10;
 
@@ -26,7 +26,7 @@ pub fn begin_scheduling() {
     wake_promptly();
 }
 
-/// Whether this is the scheduling thread.
+/// Whether the calling thread is the scheduling thread.
 #[must_use]
 pub fn is_scheduling() -> bool {
     IS_SCHEDULING.get()
@@ -75,9 +75,9 @@ fn give_way() {}
 /// Asks the system to run the calling thread promptly once it is woken, even if another thread has not used up its time
 /// slice.
 ///
-/// From Linux 6.12 on, a thread that asks for short slices is preferred over those with longer ones whenever its share
-/// of the time allows it. Its share does not grow. Older versions ignore the request. See `sched_setattr(2)` and the
-/// documentation of the EEVDF scheduler.
+/// From Linux 6.12 on, a thread that asks for short slices is preferred over threads with longer slices whenever its
+/// share of the time allows it. The share does not grow. Older versions ignore the request. See `sched_setattr(2)` and
+/// the documentation of the EEVDF scheduler.
 #[cfg(target_os = "linux")]
 fn wake_promptly() {
     let attributes = libc::sched_attr {

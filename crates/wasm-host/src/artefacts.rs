@@ -3,9 +3,9 @@
 //! wasmtime trusts an artefact as it trusts itself: an artefact that was tampered with would run as native code in the
 //! scheduler. So artefacts lie in a directory that only this user can enter, and only files of this user are read. Each
 //! file begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn,
-//! renamed or stale file, or a file from elsewhere, is not loaded; its component is compiled again. The key is made
-//! with the directory and stays there. The directory has a size limit, and the files that were used longest ago are
-//! deleted first.
+//! renamed or stale file, or a file of another user or machine, is not loaded; its component is compiled again. The key
+//! is made with the directory and stays there. The directory has a size limit, and the files that were used longest ago
+//! are deleted first.
 
 mod refusals;
 
@@ -53,7 +53,7 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 /// A directory of compiled components.
 pub(crate) struct Artefacts {
     dir: PathBuf,
-    /// The user who owns the directory. It is the user of this process.
+    /// The user of this process, who owns the directory.
     owner: u32,
     /// A hash of the version and the settings of the compiler.
     compiler: u64,
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Artefacts {
 }
 
 impl Artefacts {
-    /// Makes the directory, or uses an existing one of this user, with access for this user alone.
+    /// Makes the directory, or uses an existing directory of this user, with access for this user alone.
     pub(crate) fn open(dir: PathBuf, engine: &wasmtime::Engine) -> Result<Self, ArtefactError> {
         let owner = make_private(&dir).map_err(|source| ArtefactError::Io { dir: dir.clone(), source })?;
         let Some(owner) = owner else { return Err(ArtefactError::Owner { dir }) };
@@ -118,7 +118,7 @@ impl Artefacts {
         let _ = file.set_modified(SystemTime::now());
         #[expect(unsafe_code, reason = "this user wrote these bytes, as their MAC shows")]
         // SAFETY: `store` wrote the bytes of the compiler. This user owns the file. No other user can enter the
-        // directory, which also holds the key of the MAC. The MAC covers the bytes that are in memory here.
+        // directory, which also holds the key of the MAC. The MAC covers the bytes that were read into memory.
         let component = unsafe { Component::deserialize(engine, artefact) };
         component.inspect_err(|error| tracing::debug!("a compiled plugin does not fit this engine: {error}")).ok()
     }
@@ -196,8 +196,8 @@ fn read_key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     key.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it holds no key"))
 }
 
-/// Deletes artefacts, those used longest ago first, until all together take at most `max_bytes`. Also deletes refusals
-/// beyond `max_refusals`, and files that a process left unfinished.
+/// Deletes artefacts until all together take at most `max_bytes`, beginning with the artefact that was used longest
+/// ago. Also deletes refusals beyond `max_refusals`, and files that a process left unfinished.
 fn prune(dir: &Path, max_bytes: u64, max_refusals: usize) -> io::Result<()> {
     let (mut artefacts, mut refusals) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {

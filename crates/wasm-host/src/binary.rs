@@ -33,7 +33,7 @@ impl Binary {
         Self { name: name.into(), digest: Digest::new(Sha256::digest(&bytes).into()), bytes, is_embedded: false }
     }
 
-    /// A binary whose bytes are part of this program and are trusted like it.
+    /// A binary whose bytes are part of this program, and are trusted like the program.
     #[must_use]
     pub fn embedded(name: impl Into<String>, bytes: &'static [u8]) -> Self {
         Self { is_embedded: true, ..Self::new(name, bytes) }
@@ -113,7 +113,8 @@ impl LoadError {
         matches!(self, Self::Compile(error) if error.is_of_the_moment())
     }
 
-    /// Whether loading the same bytes would fail in the same way after as much work. Such a result is remembered.
+    /// Whether another attempt with the same bytes and the same effort would fail in the same way. A failure of this
+    /// kind is remembered.
     pub(crate) fn is_worth_remembering(&self) -> bool {
         match self {
             Self::Compile(error) => error.is_of_the_bytes(),

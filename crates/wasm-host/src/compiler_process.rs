@@ -23,14 +23,14 @@ use std::{
 use crate::{available_memory::available_memory, settings};
 
 /// The wall-clock limit as a multiple of the limit of processor time. On a busy machine, a compiler may have to wait
-/// long for a processor, which is not the fault of the file.
+/// long for a processor, and the file does not cause this wait.
 const CLOCK_FACTOR: u32 = 10;
 
 /// The maximum number of bytes of the compiler's messages that are kept.
 const MESSAGE_BYTES: u64 = 4096;
 
-/// The maximum number of bytes of a compiled component: about twice what a plugin with an interpreter of Python or
-/// JavaScript takes. The scheduler has the component in memory twice while it loads it, and once afterwards.
+/// The maximum number of bytes of a compiled component: about twice the size of a plugin with an interpreter of Python
+/// or JavaScript. The scheduler has the component in memory twice while it loads it, and once afterwards.
 const MAX_ARTEFACT_BYTES: u64 = 128 << 20;
 
 /// The divisor of memory: a compiler may use 1 / 2 of the memory of the container, or of the machine.
@@ -53,7 +53,7 @@ impl CompileLimits {
         let limits = self.within(available_memory(Path::new("/")));
         if limits != self {
             tracing::debug!(
-                "a plugin is compiled within {} bytes of memory, half of what the container or the machine has; \
+                "a plugin is compiled within {} bytes of memory, half of the memory of the container or the machine; \
                  files.compileMemory is {}",
                 limits.memory_bytes,
                 self.memory_bytes
@@ -69,7 +69,7 @@ impl CompileLimits {
     }
 }
 
-/// How to start a process that calls [`compile_for_parent`].
+/// The command of a process that calls [`compile_for_parent`].
 #[derive(Clone, Debug)]
 pub struct CompilerProcess {
     /// The program to start. It must be the program of this process, because artefacts of another program do not fit.
@@ -144,8 +144,8 @@ impl CompilerProcess {
 }
 
 impl CompileError {
-    /// Whether compiling the same bytes would end in the same way within the same limits, whatever else the machine
-    /// does.
+    /// Whether the failure depends only on the bytes and the limits, so that another compilation would end in the same
+    /// way.
     pub(crate) fn is_of_the_bytes(&self) -> bool {
         match self {
             Self::Invalid(_) | Self::ProcessorTime(_) | Self::Memory(_) | Self::ArtefactTooLarge { .. } => true,
@@ -240,8 +240,8 @@ enum Answer {
 }
 
 impl Answer {
-    /// Reads an answer. The memory for the artefact is allocated once, because a list that grows while it is read would
-    /// take up to three times as much.
+    /// Reads an answer. The memory for the artefact is allocated once, because a list that grows would take up to three
+    /// times as much memory.
     fn read(mut from: impl Read) -> io::Result<Self> {
         let mut length = [0; size_of::<u64>()];
         match from.read_exact(&mut length) {
@@ -281,7 +281,7 @@ pub fn compile_for_parent(limits: CompileLimits) -> Result<(), CompileError> {
     written.and_then(|()| stdout.flush()).map_err(CompileError::Process)
 }
 
-/// Limits this process. The size of the address space does not measure memory: the program itself takes some, and
+/// Limits this process. The size of the address space does not measure memory: the program itself takes space, and
 /// reserved space costs nothing. `RLIMIT_DATA` counts all private memory that can be written to, since Linux 4.7.
 ///
 /// # Errors
@@ -291,7 +291,7 @@ fn confine(limits: CompileLimits) -> io::Result<()> {
     rlimit::setrlimit(rlimit::Resource::CORE, 0, 0)?;
     rlimit::setrlimit(rlimit::Resource::CPU, seconds, seconds + 1)?;
     rlimit::setrlimit(rlimit::Resource::DATA, limits.memory_bytes, limits.memory_bytes)?;
-    // A system without the out-of-memory killer has no such file.
+    // A system without the out-of-memory killer does not have the file.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     Ok(())
 }

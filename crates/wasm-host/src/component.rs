@@ -72,7 +72,7 @@ impl LoadedComponent {
             || Point::ALL.into_iter().all(|it| ASKED_SELDOM.contains(&it) || !self.points.contains(it))
     }
 
-    /// Whether answers about rows stay the same while a cycle is shared, whatever pods come and go.
+    /// Whether answers about rows stay the same while a cycle is shared, even when pods come and go.
     pub(crate) fn is_blind_to_pods(&self) -> bool {
         !self.manifest.needs.pods_matter()
     }
@@ -102,15 +102,15 @@ impl LoadedComponent {
         self.limits.share.is_some_and(|share| self.account.out_of_time(share).is_some())
     }
 
-    /// The reason why the plugin is asked nothing more in the present step of a pod; `None` if it may be asked.
+    /// The reason why the plugin is asked nothing more in the present step of a pod; `None` if the plugin may be asked.
     pub(crate) fn step_is_over(&self) -> Option<String> {
         let is_over = self.limits.share.is_some() && self.account.step_is_over();
         let milliseconds = SchedulingTime::STEP.as_millis();
         is_over.then(|| format!("{} is not asked: plugins have taken {milliseconds} ms of this attempt", self.title()))
     }
 
-    /// The reason why the plugin may not be asked now; `None` if it may. A refused question is counted, and reported
-    /// from time to time.
+    /// The reason why the plugin may not be asked now; `None` if the plugin may be asked. A refused question is
+    /// counted, and reported from time to time.
     pub(crate) fn out_of_time(&self) -> Option<(OutOfTime, String)> {
         let why = self.account.out_of_time(self.limits.share?)?;
         self.stats.record_out_of_time();

@@ -8,8 +8,8 @@ pub(crate) mod lower;
 mod names;
 pub(crate) mod size;
 
-/// Removes line breaks and other control characters from the text. With them, a plugin could write lines in the name of
-/// others, or control the terminal of a user who reads them.
+/// Removes line breaks and other control characters from the text. With control characters, a plugin could write lines
+/// in the name of other plugins, or control the terminal of a reader.
 #[must_use]
 pub fn on_one_line(text: String) -> String {
     if !text.contains(char::is_control) {

@@ -2,7 +2,7 @@
 //!
 //! On a busy machine, the wall clock includes the time for which a thread waited for a processor. So limits count the
 //! processor time of the calling thread. Reading that time is a system call. A call that ends within the tick in which
-//! it began needs none.
+//! it began needs no system call.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanoseconds)
 }
 
-/// The time since the first call, on systems on which threads have no clock of their own.
+/// The time since the first call, on systems whose threads have no clocks.
 #[cfg(not(unix))]
 pub(crate) fn thread_time() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);

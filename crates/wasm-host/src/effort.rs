@@ -12,7 +12,7 @@ use crate::compiler_process::CompileLimits;
 pub enum LoadEffort {
     /// Nothing is compiled. The artefact of the same bytes is used, or the remembered refusal.
     Cached,
-    /// A second of processor time and a part of the memory. Several such attempts may run at a time.
+    /// A second of processor time and a part of the memory. Several attempts with this effort may run at a time.
     Small,
     /// Four seconds of processor time.
     Medium,
@@ -56,7 +56,7 @@ impl LoadEffort {
         processors.clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
     }
 
-    /// Cuts a limit of time to what this effort allows.
+    /// Cuts a limit of time to the time that this effort allows.
     pub(crate) fn cut(self, limit: Duration) -> Duration {
         match self {
             Self::Cached => limit.min(Duration::from_millis(100)),
@@ -66,15 +66,15 @@ impl LoadEffort {
         }
     }
 
-    /// The limits for compiling this many bytes, where `whole` is what the limits allow; `None` if the bytes are not
-    /// compiled.
+    /// The limits for compiling this many bytes, where `whole` are the limits of full effort; `None` if the bytes are
+    /// not compiled.
     pub(crate) fn compile_limits(self, bytes: usize, whole: CompileLimits) -> Option<CompileLimits> {
         let cpu_time = self.cut(whole.cpu_time);
         match self {
             Self::Cached => None,
             Self::Small if bytes > SMALL_FILE => None,
             Self::Small => {
-                // Together, the small attempts have half of the memory of the one attempt that is not small.
+                // The small attempts together have half of the memory of the attempt that is not small.
                 let parts = 2 * u64::try_from(Self::small_at_a_time()).unwrap_or(1);
                 Some(CompileLimits { cpu_time, memory_bytes: whole.memory_bytes / parts })
             }

@@ -39,7 +39,7 @@ pub struct FileLimits {
 }
 
 impl Default for FileLimits {
-    /// The default is several times what a plugin with an interpreter of Python or JavaScript takes.
+    /// The default is several times the need of a plugin with an interpreter of Python or JavaScript.
     fn default() -> Self {
         let compile = CompileLimits { cpu_time: Duration::from_secs(120), memory_bytes: 4 << 30 };
         Self { max_bytes: 128 << 20, compile }
@@ -49,12 +49,12 @@ impl Default for FileLimits {
 /// The options of an [`Engine`].
 #[derive(Clone, Debug, Default)]
 pub struct EngineOptions {
-    /// The limits of plugins that have none of their own.
+    /// The limits of plugins without separate limits.
     pub limits: Limits,
     /// Limits by plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
     /// The directory in which compiled artefacts are kept over restarts; `None` compiles at each start. The directory
-    /// is made, or taken over, for this user alone, because a user who can write there can run code in the scheduler.
+    /// is made, or taken over, for this user alone, because a user who can write in it can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
     /// The limits of files of a plugins directory.
     pub files: FileLimits,
@@ -195,7 +195,7 @@ impl Engine {
         self.shared.clock.set_now(milliseconds);
     }
 
-    /// Sets the limits for components that are loaded from now on. Loaded components keep their own; see
+    /// Sets the limits for components that are loaded from now on. Loaded components keep their limits; see
     /// [`ComponentFactory::with_limits`](crate::ComponentFactory::with_limits).
     pub fn set_limits(&self, limits: Limits, plugin_limits: BTreeMap<String, Limits>) {
         let limits = LimitsByName { default: limits, plugins: plugin_limits };

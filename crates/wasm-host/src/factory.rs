@@ -32,9 +32,9 @@ impl ComponentFactory {
         Self { component: Arc::new(component), ..*self }
     }
 
-    /// A factory of the same binary for questions that decide nothing, such as explanations. A caller may ask many of
-    /// them, so they must not harm the plugin in service: the instances report no faults, their calls do not count, and
-    /// their time is charged to the accounts of `time`.
+    /// A factory of the same binary for questions that decide nothing, such as explanations. A caller may ask many
+    /// questions, so they must not harm the plugin in service: the instances report no faults, their calls do not
+    /// count, and their time is charged to the accounts of `time`.
     #[must_use]
     pub fn for_questions(&self, time: &SchedulingTime) -> Self {
         let component = LoadedComponent {

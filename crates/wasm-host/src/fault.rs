@@ -35,7 +35,7 @@ impl FaultKind {
     }
 }
 
-/// A report of a fault of a plugin in service. The supervisor decides what to do.
+/// A report of a fault of a plugin in service. The supervisor decides about the consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultReport {
     pub plugin: String,
@@ -47,7 +47,7 @@ pub struct FaultReport {
     /// The processor time of the call, and of the start of its instance; the next instance needs the time of the start
     /// again.
     pub took: Duration,
-    /// The pod that the call was about, if it was about one.
+    /// The pod of the call; `None` if the call was not about a pod.
     pub pod: Option<PodUid>,
     /// The functions of the component that were running, the innermost first. Empty if the call ended by itself.
     pub stack: Vec<String>,
@@ -134,7 +134,7 @@ impl From<Refused> for CallError {
 }
 
 impl InstanceFault {
-    /// A fault for an answer that passed every check here but that the framework could not use.
+    /// A fault for an answer that passed every check of this crate, and that the framework could not use.
     pub(crate) fn wrong_answer(reason: &str) -> Self {
         let text = format!("answered with {reason}");
         Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, stack: Vec::new(), text }
@@ -163,7 +163,8 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => {
-            // Per-node SDKs answer `node-to-status` by asking their Filter again, which a user may not expect.
+            // Per-node SDKs answer `node-to-status` by asking their Filter again, and a user may not expect this second
+            // question.
             let again =
                 if function == "node-to-status" { ", which asks why each rejected node was rejected" } else { "" };
             let limit = traces.limit.as_millis();
@@ -187,7 +188,7 @@ fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultK
     }
 }
 
-/// Addresses from this one on are less than 16 MiB below address 0, where compilers end the stack.
+/// Higher addresses are less than 16 MiB below address 0, where compilers end the stack.
 const BELOW_ZERO: u64 = (1 << 32) - (16 << 20);
 
 /// The maximum number of functions in the stack of a fault, and of bytes of a function's name. The author of the
@@ -212,7 +213,7 @@ fn frames_of(error: &wasmtime::Error) -> &[FrameInfo] {
 }
 
 /// A text with the trap, and with its function if the component has names of functions. A method that the author left
-/// out is a missing function, and WebAssembly does not tell which one it is.
+/// out is a missing function, and WebAssembly does not tell which method is missing.
 fn describe(trap: Trap, error: &wasmtime::Error, function: &str) -> String {
     if matches!(trap, Trap::IndirectCallToNull | Trap::BadSignature | Trap::TableOutOfBounds) {
         return format!(

@@ -20,7 +20,8 @@ use crate::{
 /// name, as `wit/host.wit` says.
 const UNDECLARED_READ: &str = "undeclared read: ";
 
-/// The target of the log lines about such reads. A command that reports them in its own words leaves these lines out.
+/// The target of the log lines about undeclared reads. A command that reports them in its own words leaves these lines
+/// out.
 pub const UNDECLARED_READS_TARGET: &str = "berth_wasm_host::undeclared_reads";
 
 /// The data of one instance's store.
@@ -74,8 +75,7 @@ impl HostState {
         self.cycle_time = time.0;
     }
 
-    /// Writes the line that was held back, if there is one. This is called when a call did not trap, or when another
-    /// line comes.
+    /// Writes the line that was held back, if any. This is called when a call did not trap, or when another line comes.
     pub(crate) fn write_held_back(&mut self) {
         if let Some(line) = self.held_back.take() {
             tracing::error!(plugin = &*self.plugin, "{line}");
@@ -175,7 +175,7 @@ impl types::Host for HostState {}
 /// The number of nodes and removed pods that the plugins handle before the time is checked again.
 const PORTION: usize = 4096;
 
-/// Splits removals into portions of at most [`PORTION`] nodes and pods. A larger removal is a portion of its own.
+/// Splits removals into portions of at most [`PORTION`] nodes and pods. A larger removal is a single portion.
 fn portions(mut removals: &[Removal]) -> impl Iterator<Item = &[Removal]> {
     std::iter::from_fn(move || {
         let mut weight = 0_usize;

@@ -23,7 +23,7 @@ pub(crate) struct Instance {
     start: Start,
 }
 
-/// The time that an instance takes until it is first asked something.
+/// The time from the start of an instance to its first question.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     UnderWay(Duration),
@@ -41,8 +41,8 @@ pub(crate) enum TimeLimit {
     Lifecycle,
     /// The rest of [`Self::Lifecycle`] for the portions of the first delta.
     FirstDelta(Duration),
-    /// The rest of [`Self::Lifecycle`] for a later delta that is full or has several portions. Such a delta is charged
-    /// like a call.
+    /// The remaining time of [`Self::Lifecycle`], for a later delta that is full or has several portions. Such a delta
+    /// is charged like a call.
     Delta(Duration),
 }
 

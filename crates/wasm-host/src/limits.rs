@@ -5,8 +5,8 @@ use std::time::Duration;
 use berth_framework::Share;
 use wasmtime::ResourceLimiter;
 
-/// What happens to pods about which a plugin is not asked, because it used up its share of the scheduling thread or
-/// keeps faulting over them.
+/// The treatment of pods about which a plugin is not asked, because the plugin used up its share of the scheduling
+/// thread or keeps faulting over these pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNotAsked {
     /// The pods wait.
@@ -19,27 +19,27 @@ pub enum WhenNotAsked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The time of one call at an extension point, or of one small delta. The scheduling thread waits for it; a good
-    /// plugin takes microseconds. Like all time limits here, it is processor time of the calling thread, checked every
-    /// 5 ms.
+    /// plugin takes microseconds. Like all time limits of this type, it is processor time of the calling thread,
+    /// checked every 5 ms.
     pub call_timeout: Duration,
     /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, each of which happens once for an
     /// instance.
     pub lifecycle_timeout: Duration,
-    /// The time of these calls if the scheduling thread waits for them: at a start, after a change of arguments, and
-    /// for state that one binary passes to the next. If the instance fails, it is made again on another thread. For the
-    /// program's own components, this limit equals `lifecycle_timeout`.
+    /// The time of the calls that `lifecycle_timeout` limits, if the scheduling thread waits for them: at a start, after
+    /// a change of arguments, and for state that one binary passes to the next. If the instance fails, it is made again
+    /// on another thread. For the program's own components, this limit equals `lifecycle_timeout`.
     pub scheduling_thread_timeout: Duration,
     /// The time of `post-filter`, including the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
     /// The share of the scheduling thread that all calls of the plugin together may use. `None` means no bound: the
-    /// program's own components have none, like native plugins.
+    /// program's own components have no bound, like native plugins.
     pub share: Option<Share>,
-    /// What happens to pods about which the plugin is not asked.
+    /// The treatment of pods about which the plugin is not asked.
     pub when_not_asked: WhenNotAsked,
     /// The bytes of all linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and
     /// 22 MiB as strings.
     pub memory_bytes: usize,
-    /// The elements of all tables together. These are mostly functions that can be called indirectly.
+    /// The elements of all tables together. The elements are mostly functions that can be called indirectly.
     pub table_elements: usize,
     /// The bytes that the host copies out of one answer. Scores of 100,000 nodes take 800 kB.
     pub output_bytes: usize,

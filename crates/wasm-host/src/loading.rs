@@ -50,12 +50,13 @@ impl Engine {
     /// and asks it for its manifest. The call may take seconds.
     ///
     /// # Errors
-    /// These bytes are not a plugin, or not the plugin of this name.
+    /// The bytes are not a plugin, or not the plugin of this name.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         self.load_with(binary, None)
     }
 
-    /// Loads like [`Self::load`], but uses the artefact that comes with the program, if there is one for the component.
+    /// Loads like [`Self::load`], but uses the artefact that comes with the program, if the program has one for the
+    /// component.
     ///
     /// # Errors
     /// Fails as [`Self::load`] does.
@@ -68,8 +69,8 @@ impl Engine {
         }
     }
 
-    /// Loads with at most this effort. `None` if more effort is needed to know what the bytes are. [`LoadEffort::Full`]
-    /// always gives a result.
+    /// Loads with at most this effort. `None` if this effort does not show whether the bytes are a plugin.
+    /// [`LoadEffort::Full`] always gives a result.
     #[must_use]
     pub fn try_load(&self, binary: &Binary, effort: LoadEffort) -> Option<Result<ComponentFactory, LoadError>> {
         match self.attempt(binary, None, effort) {
@@ -220,7 +221,7 @@ fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     Ok(manifest)
 }
 
-/// Uses the component's artefact, or compiles the component within what `effort` allows of the limits.
+/// Uses the component's artefact, or compiles the component within the part of the limits that `effort` allows.
 fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileLimits) -> Result<Compiled, NotLoaded> {
     let engine = &shared.wasmtime;
     if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary.digest())) {
@@ -236,7 +237,7 @@ fn compile(shared: &Shared, binary: &Binary, effort: LoadEffort, whole: CompileL
         Some(_) | None => engine.precompile_component(binary.bytes()).map_err(invalid)?,
     };
     #[expect(unsafe_code, reason = "these bytes were made by this engine, or by the same program on its behalf")]
-    // SAFETY: the bytes are what the compiler of this program wrote, and no other process had them in between.
+    // SAFETY: the compiler of this program wrote the bytes, and no other process could change them.
     let component = unsafe { Component::deserialize(engine, &artefact) }.map_err(invalid)?;
     if let Some(artefacts) = &shared.artefacts {
         artefacts.store(binary, &artefact);

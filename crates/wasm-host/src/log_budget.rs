@@ -16,7 +16,7 @@ struct Logged {
 }
 
 impl LogBudget {
-    /// Whether the plugin may log one more line. If so, the line is counted.
+    /// Counts one more line. Returns whether the plugin may log the line.
     pub(crate) fn take(&self, second: u64, lines_per_second: u32) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if second != logged.second {

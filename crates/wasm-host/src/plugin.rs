@@ -1,8 +1,8 @@
-//! A configured plugin, which the scheduler calls whatever instance serves it.
+//! A configured plugin, which the scheduler calls through the instance that serves at the time.
 //!
-//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of service; its successor is
-//! made elsewhere. The replica must know the symbols of pods, so `sync` comes before every call, also outside of cycles. A plugin that is
-//! not called is informed of pods later.
+//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of
+//! service; another part of the program makes its successor. The replica must know the symbols of pods, so `sync` comes
+//! before every call, also outside of cycles. A plugin that is not called is informed of pods later.
 
 mod classes;
 mod pending;
@@ -60,9 +60,9 @@ pub(crate) struct ComponentPlugin {
     pod: Option<PodUid>,
     /// The reason why there is no instance.
     last_fault: String,
-    /// Whether the plugin is not asked in this cycle, and pods do without it.
+    /// Whether the plugin is skipped in this cycle, because its pods may do without it.
     is_passed_over: bool,
-    /// The time of the dry runs in the last cycle that had some.
+    /// The time of the dry runs in the last cycle with dry runs.
     dry_runs: DryRunTime,
     /// A buffer for a set of nodes that is passed to a call.
     rows: Vec<u64>,
@@ -161,8 +161,8 @@ impl ComponentPlugin {
         format!("{}; the plugin is being restarted", self.last_fault)
     }
 
-    /// Calls the instance about the pod of a cycle. The instance is informed of the pod first if it does not know it. `None` if the
-    /// plugin does not affect the pod.
+    /// Calls the instance about the pod of a cycle. An instance that does not know the pod is informed of it first.
+    /// `None` if the plugin does not affect the pod.
     fn ask_in_cycle<R>(
         &mut self,
         call: &Call<'_>,
@@ -191,7 +191,8 @@ impl ComponentPlugin {
         }
     }
 
-    /// How a call about the pod of a cycle is made. Afterwards the instance knows the pod or a similar pod.
+    /// The way in which a call shows the pod of a cycle. After the call, the instance knows the pod or a pod of its
+    /// equivalence class.
     fn enter(&mut self, call: &Call<'_>) -> Result<Participation, Status> {
         self.turn_to(call);
         if let Some(participation) = self.classes.participation(call.cycle) {
@@ -235,7 +236,7 @@ impl ComponentPlugin {
         Ok(own)
     }
 
-    /// Asks how far answers about the pod of a begun cycle, and about pods like it, reach.
+    /// Asks for the reach of answers about the pod of a begun cycle, and about pods of its class.
     fn learn_reach(&mut self, cycle: CycleId, pod: &Pod) -> Result<Reach, Status> {
         let reach = self.ask("reach-of", TimeLimit::Call, |context| {
             Ok(guest(&context.exports.reuse)?.call_reach_of(context.store, cycle.0)?)
@@ -253,7 +254,8 @@ impl ComponentPlugin {
         Ok(reach)
     }
 
-    /// Whether the plugin does not affect a pod that is not in a cycle. It is asked in a cycle of its own, once for the pods of a class.
+    /// Whether the plugin does not affect a pod that is not in a cycle. The plugin is asked in a separate cycle, once
+    /// for the pods of a class.
     fn has_nothing_to_do(&mut self, pod: &Pod) -> Result<bool, Status> {
         if !self.component.indices.has_reuse() {
             return Ok(false);
@@ -279,7 +281,7 @@ impl ComponentPlugin {
         }
     }
 
-    /// Informs the instance of the pod of the cycle, unless it knows it.
+    /// Informs the instance of the pod of the cycle, unless the instance knows the pod.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.turn_to(call);
         if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call) }
@@ -330,7 +332,7 @@ impl ComponentPlugin {
         delta.pods_placed.retain(|placed| !self.classes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
         self.classes.pods_came(delta.pods_placed.iter().map(|placed| &*placed.pod));
-        // The plugin releases what it reserved for a pod when it is informed that the pod leaves.
+        // The plugin releases its reservations for a pod when it is informed that the pod leaves.
         let is_reserver = self.component.points.contains(Point::Reserve);
         let would_hide_pods = is_reserver && self.pending.holds_pods_that_leave(&delta);
         if !is_about_pods_only || would_hide_pods || !self.pending.has_room_for(&delta) {
@@ -503,7 +505,8 @@ impl Hosted for ComponentPlugin {
     fn has_time(&mut self) -> Result<(), Status> {
         self.is_passed_over = false;
         match self.component.out_of_time() {
-            // Pods may do without a plugin that used up its own share, but not because other plugins used up theirs.
+            // Pods may do without a plugin that used up its own share. They must not do without it because other
+            // plugins used up their shares.
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
             None if self.kept.is_empty() || self.pass_over() => Ok(()),
@@ -531,7 +534,7 @@ impl Hosted for ComponentPlugin {
     }
 
     fn keep_changes(&mut self, source: &dyn DeltaSource) -> bool {
-        // An instance that got no delta yet has reserved nothing.
+        // An instance reserves only after its first delta.
         if self.instance.is_none() || self.replica.generation == 0 {
             return false;
         }
@@ -547,7 +550,7 @@ impl Hosted for ComponentPlugin {
     fn tell_kept_changes(&mut self) {
         if let Some(delta) = self.kept.take_oldest() {
             self.pod = None;
-            // A fault ends the instance, and the next attempt reports that.
+            // A fault ends the instance, and the next attempt reports the fault.
             let _ = self.take_in(delta);
         }
     }
@@ -566,7 +569,7 @@ impl Hosted for ComponentPlugin {
 
 impl Reuse for ComponentPlugin {
     fn reach(&mut self, call: &Call<'_>) -> Reach {
-        // If this fails, the next call reports it.
+        // The next call reports a failure of this call.
         let entered = self.enter(call).is_ok();
         self.classes.reach(call.pod).filter(|_| entered).unwrap_or_default()
     }

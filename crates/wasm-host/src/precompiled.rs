@@ -2,13 +2,13 @@
 //!
 //! Packing a distribution appends them to the program's file, after the part that the system loads. They are compiled
 //! for the oldest processors that the program supports ([`settings::portable`]). They are compressed together, because
-//! most of their code is the same. A footer contains their lengths and their SHA-256. A program that cargo built has
-//! none.
+//! most of their code is the same. A footer contains their lengths and their SHA-256. A program that cargo built has no
+//! footer.
 //!
 //! wasmtime trusts an artefact as it trusts itself. These artefacts are trusted like the program, because they are part
 //! of its file, and only [`Precompiled::of_this_program`] reads any. wasmtime refuses artefacts of another version of
-//! itself, with other settings, or for processors with more instructions than this one; such components are compiled
-//! again.
+//! itself, with other settings, or for processors with more instructions than this processor; such components are
+//! compiled again.
 
 use std::{
     collections::BTreeMap,
@@ -42,7 +42,7 @@ const DIGEST_BYTES: usize = 32;
 const PRESET: u32 = 6;
 const DICTIONARY_BYTES: u32 = 8 << 20;
 
-/// The maximum number of uncompressed bytes: several times what all built-ins take. A damaged length must not use up
+/// The maximum number of uncompressed bytes: several times the size of all built-ins. A damaged length must not use up
 /// the memory of the machine.
 const MAX_UNCOMPRESSED: usize = 256 << 20;
 
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Precompiled {
 }
 
 impl Precompiled {
-    /// The artefacts that are appended to this program's file; `None` if there are none.
+    /// The artefacts that are appended to this program's file; `None` if the file has no artefacts.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.

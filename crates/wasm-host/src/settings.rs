@@ -5,21 +5,21 @@ use std::env::consts::ARCH;
 use wasmtime::Config;
 
 /// The stack of a component's calls, in bytes of the calling thread's stack. A component that exceeds it traps. One
-/// stack may contain two components, one that asks for a dry run and one that answers it, with the host's own frames
-/// around them. So threads that call components need considerably more than twice as much.
+/// stack may contain two components, a component that asks for a dry run and a component that answers it, with the
+/// host's own frames around them. So threads that call components need considerably more than twice as much.
 pub const MAX_STACK: usize = 512 << 10;
 
 pub(crate) fn config() -> Config {
     let mut config = Config::new();
     config.concurrency_support(false).epoch_interruption(true).wasm_component_model(true);
     config.max_wasm_stack(MAX_STACK);
-    // Backtraces name functions, not places in their code, so artefacts do not need the map of places.
+    // Backtraces name only functions, so artefacts do not need the map of code positions.
     config.generate_address_map(false);
     config
 }
 
-/// The settings for artefacts that run on other machines than this one. On x86-64 they use the instructions of level
-/// v2, which processors have had since about 2009. On other architectures they use the base instructions.
+/// The settings for artefacts that also run on other machines. On x86-64 they use the instructions of level v2, which
+/// processors have had since about 2009. On other architectures they use the base instructions.
 ///
 /// # Errors
 /// There is no compiler for this architecture.
@@ -28,7 +28,8 @@ pub(crate) fn portable() -> wasmtime::Result<Config> {
     config.target(&format!("{ARCH}-unknown-linux-gnu"))?;
     if cfg!(target_arch = "x86_64") {
         #[expect(unsafe_code, reason = "it is a level of the architecture, and nothing about how components are run")]
-        // SAFETY: a machine without these instructions refuses the artefact, as each one lists what it needs.
+        // SAFETY: a machine without these instructions refuses the artefact, because each artefact lists the
+        // instructions that it needs.
         unsafe {
             config.cranelift_flag_enable("x86-64-v2");
         }

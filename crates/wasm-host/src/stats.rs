@@ -40,19 +40,19 @@ impl PluginStats {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Calls that asked something about a pod and that the plugin answered, whatever the answer was.
+    /// Calls that asked something about a pod and that the plugin answered, with any answer.
     #[must_use]
     pub fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// The wall-clock time of those calls.
+    /// The wall-clock time of the counted calls.
     #[must_use]
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_nanoseconds.load(Ordering::Relaxed))
     }
 
-    /// Full deltas: one for each instance, and one whenever a replica was too far behind.
+    /// Full deltas: one delta for each instance, and one delta whenever a replica was too far behind.
     #[must_use]
     pub fn resyncs(&self) -> u64 {
         self.resyncs.load(Ordering::Relaxed)
@@ -81,7 +81,7 @@ impl PluginStats {
         self.dropped_log_lines.load(Ordering::Relaxed)
     }
 
-    /// How often the plugin was not asked because it had used up its share of the scheduling thread.
+    /// The number of times that the plugin was not asked because it had used up its share of the scheduling thread.
     #[must_use]
     pub fn out_of_time(&self) -> u64 {
         self.out_of_time.load(Ordering::Relaxed)
@@ -135,7 +135,7 @@ impl PluginStats {
         self.out_of_time.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a report of such a read. Returns whether it is the first one.
+    /// Counts a report of a read that the manifest does not declare. Returns whether it is the first report.
     pub(crate) fn record_undeclared_read(&self, what: &str) -> bool {
         let mut reads = self.undeclared_reads.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = reads.get_mut(what) {

@@ -58,7 +58,7 @@ impl Ticker {
                     continue;
                 }
                 watched.ticker_rests.store(true, Ordering::SeqCst);
-                // This check notices a call that began before the call could notice that the thread rests.
+                // A call may have begun before it could notice that the thread rests. This check finds such a call.
                 if !watched.want_ticks(seen) {
                     thread::park_timeout(REST);
                 }

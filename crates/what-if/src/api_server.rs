@@ -50,7 +50,7 @@ pub enum Change {
     },
 }
 
-/// The reason why the API server did not do what it was asked.
+/// The reason why the API server did not fulfil a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiServerError {
     /// An object cannot be read.
@@ -222,7 +222,7 @@ impl ApiServer {
                     events.push(self.create_of_plugin(&kind, &namespace, read(&kind, &body)?)?);
                 }
                 Effect::Delete { kind, namespace, name } => events.push(self.remove(key(&kind, namespace, name)?)),
-                // The scheduler carries these out itself, or they change nothing in the cluster.
+                // The scheduler carries out the other effects itself, or they change nothing in the cluster.
                 Effect::Bind
                 | Effect::Allow { .. }
                 | Effect::Reject { .. }

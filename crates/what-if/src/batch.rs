@@ -90,7 +90,7 @@ pub struct WhatIfAnswer {
     /// `WhatIfAnswer`.
     pub kind: &'static str,
     /// The state of the cluster that the answer is about: [`Cluster::state_token`]. An answer reserves nothing, so
-    /// compare the token before you act on the answer.
+    /// compare the token with the token of a new answer before you act.
     pub cluster_state: String,
     /// The answers, in the order of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -126,7 +126,7 @@ pub struct VariantAnswer {
 /// while pods are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBounds {
-    /// The number of variants. Each step of the search for the size of a node group counts as one.
+    /// The number of variants. Each step of the search for the size of a node group counts as one variant.
     pub variants: usize,
     /// The number of pods in one variant.
     pub pods: usize,
@@ -202,7 +202,7 @@ pub enum BatchError {
     Place(#[from] PlaceError),
 }
 
-/// The settings for the answer to a batch.
+/// The settings with which a batch is answered.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// The maximum size of the batch.
@@ -309,7 +309,7 @@ impl WhatIfRequest {
     /// Reads a request in JSON or YAML.
     ///
     /// # Errors
-    /// The text is neither JSON nor YAML, or has unknown fields.
+    /// The text is not JSON or YAML, or has unknown fields.
     pub fn read(text: &str) -> Result<Self, BatchError> {
         let read = if text.trim_start().starts_with('{') {
             serde_json::from_str(text).map_err(|error| error.to_string())
@@ -319,8 +319,8 @@ impl WhatIfRequest {
         read.map_err(|reason| BatchError::Unreadable { reason })
     }
 
-    /// The question of what happens to the pods of the manifests `pods`, on the cluster as it is and, if there are
-    /// changes, on the changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
+    /// The question which nodes the pods of the manifests `pods` get, on the present cluster and, if there are changes,
+    /// on the changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
     ///
     /// # Errors
     /// A manifest cannot be read, or the manifest of the node is not a single object.
@@ -371,7 +371,7 @@ impl WhatIfRequest {
     }
 }
 
-/// The number of pods that an object makes at most. An object that is no workload counts as one.
+/// The number of pods that an object makes at most. An object that is no workload counts as one pod.
 fn copies(object: &Value) -> usize {
     let numbers = ["/spec/replicas", "/spec/parallelism"];
     let number = numbers.into_iter().find_map(|field| object.pointer(field).and_then(Value::as_u64));
@@ -429,7 +429,7 @@ impl Asking<'_, '_> {
                 .ok_or_else(|| BatchError::NoSuchNode { variant: variant.to_owned(), node: node.clone() })?;
             displaced.extend(pods.iter().filter(|pod| !pod.belongs_to_its_node()).map(ClusterPod::made_again));
         }
-        // The pods of a running scheduler name another scheduler than its only profile if that profile serves every pod.
+        // A profile that serves every pod also serves pods that name another scheduler.
         if let Some(scheduler_name) = self.scheduler_name.filter(|_| self.placing.is_following()) {
             displaced.iter_mut().for_each(|pod| *pod = pod.served_by(scheduler_name));
         }

@@ -53,7 +53,7 @@ impl Cluster {
         &self.nodes
     }
 
-    /// The pods in their order, including those on nodes. None of them is finished.
+    /// The pods in their order, including pods on nodes. No pod is finished.
     #[must_use]
     pub fn pods(&self) -> &[ClusterPod] {
         &self.pods

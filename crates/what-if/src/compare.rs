@@ -26,9 +26,9 @@ pub struct Comparison {
     pub kind: &'static str,
     /// The number of pods that both configurations place on the same node or refuse.
     pub alike: usize,
-    /// The pods that get different nodes, or get a node from only one of the two.
+    /// The pods that get different nodes, or get a node from only one configuration.
     pub moved: Vec<MovedPod>,
-    /// The number of these pods for each plugin that causes the difference.
+    /// The number of differing pods for each plugin that causes the difference.
     pub by_plugin: BTreeMap<String, usize>,
 }
 
@@ -54,7 +54,7 @@ pub struct MovedPod {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Side {
-    /// The node that the pod gets; absent if it stays pending.
+    /// The node that the pod gets; absent if the pod stays pending.
     pub node: Option<String>,
     /// The answers of the plugins about the pod's own node, and about its node with the other configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -119,7 +119,7 @@ impl Questions {
 }
 
 impl NodeAnswer {
-    /// `None` if the cluster has no such node.
+    /// `None` if the cluster has no node of this name.
     fn of(
         decision: &Decision,
         node: &str,
@@ -179,8 +179,8 @@ fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a
     first.pods.iter().filter_map(move |pod| Some((pod, *others.get(&(pod.namespace.as_str(), pod.name.as_str()))?)))
 }
 
-/// The plugin that causes the difference. It is the plugin that rejects the other configuration's node. If there is no
-/// such plugin, it is the plugin with the largest difference in its preference between the two nodes.
+/// The plugin that causes the difference: the plugin that rejects the other configuration's node. If no plugin rejects
+/// this node, the plugin with the largest difference in its preference between the two nodes.
 fn plugin_that_differs(first: &Side, second: &Side) -> Option<String> {
     let rejects = |by: &Side, node: &Option<String>| {
         let node = node.as_ref()?;

@@ -19,7 +19,7 @@ pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The fields of an object. A value that is not an object becomes one.
+/// The fields of an object. A value that is not an object becomes an empty object.
 pub(crate) fn fields(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -50,7 +50,8 @@ pub(crate) fn letters(seed: impl Hash, length: usize) -> String {
     let mut rest = hasher.finish();
     let mut text = String::with_capacity(length);
     for _ in 0..length {
-        // This is a step of SplitMix64. The bits of the hash alone are too few, and its lowest bits hardly differ.
+        // The constants are those of SplitMix64. The bits of the hash alone are too few, and its lowest bits hardly
+        // differ.
         rest = rest.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (rest ^ rest >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let at = (mixed ^ mixed >> 27) >> 33;

@@ -19,9 +19,9 @@ pub struct HowMany {
     pub api_version: &'static str,
     /// `HowMany`.
     pub kind: &'static str,
-    /// The number of pods that fit. None of them evicts another pod.
+    /// The number of pods that fit. They evict no other pod.
     pub fit: usize,
-    /// The number of these pods on each node that has any.
+    /// The number of fitting pods on each node that has any.
     pub nodes: BTreeMap<String, usize>,
     /// The reason why the next pod does not fit; absent if the maximum number fits.
     #[serde(skip_serializing_if = "Option::is_none")]

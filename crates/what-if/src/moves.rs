@@ -70,7 +70,7 @@ pub struct Move {
     pub name: String,
     /// The node that the pod leaves.
     pub from: String,
-    /// The node that its replacement gets; absent if it stays pending.
+    /// The node that the pod's replacement gets; absent if the replacement stays pending.
     pub to: Option<String>,
     /// The reason why the replacement stays pending.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// Evicts the pods of a node. Pods that a budget holds come after the others.
+    /// Evicts the pods of a node. Pods that a budget protects come after all other pods.
     fn drain(&mut self, node: &str, report: &mut Drain) -> Result<(), PlaceError> {
         let mut waiting = self.pods.remove(node).unwrap_or_default();
         loop {
@@ -265,7 +265,7 @@ impl<'a> Moving<'a> {
         }
     }
 
-    /// Makes the moves that empty the node. If one of them is impossible, all changes are reverted and the result is
+    /// Makes the moves that empty the node. If one move is impossible, all changes are reverted and the result is
     /// `None`.
     fn try_to_empty(&mut self, node: &str) -> Result<Option<Vec<Move>>, PlaceError> {
         let pods = self.pods.remove(node).unwrap_or_default();

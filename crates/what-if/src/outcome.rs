@@ -7,7 +7,7 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx};
 use serde::Serialize;
 
-/// The number of nodes that are named for each reason. The others are counted.
+/// The number of nodes that are named for each reason. All further nodes are counted.
 const EXAMPLES: usize = 3;
 
 /// The results for the pods of a cluster.
@@ -43,12 +43,12 @@ pub struct PodOutcome {
 pub struct Choice {
     /// The number of nodes in the cluster.
     pub nodes: usize,
-    /// The number of nodes that passed every filter, among those that were examined.
+    /// The number of nodes that passed every filter, among the examined nodes.
     pub feasible: usize,
     /// The weighted sum of the node's scores; absent if only one node passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
-    /// The best sum among the other nodes.
+    /// The highest weighted sum among the nodes that were not chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<i64>,
 }
@@ -59,12 +59,12 @@ pub struct Choice {
 pub struct Refusal {
     /// The reason in one word.
     pub reason: RefusalReason,
-    /// The message that the pod's condition would have.
+    /// The message of the pod's condition.
     pub message: String,
     /// The answers of each plugin. The plugin that rejected the most nodes comes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejections: Vec<NodesRejected>,
-    /// The node on which a preemption made room, if the pod waits for that.
+    /// The node on which a preemption made room, if the pod waits for this room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominated_node: Option<String>,
 }
@@ -101,7 +101,7 @@ pub struct NodesRejected {
     pub examples: Vec<String>,
 }
 
-/// A pod that was evicted for another one.
+/// A pod that was evicted for another pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Eviction {

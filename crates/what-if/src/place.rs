@@ -19,7 +19,8 @@ use crate::{
     simulation::Simulation,
 };
 
-/// The number of attempts for each waiting pod. If no pod got a node after these attempts, the rest is given up.
+/// The number of attempts for each waiting pod. If no pod got a node after these attempts, the remaining pods are given
+/// up.
 const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
 
 /// The number of turns between two checks of the time.
@@ -32,7 +33,7 @@ pub enum Arrival {
     /// next.
     #[default]
     Together,
-    /// The pods arrive one after the other. Each pod is tried, and all backoffs have ended, before the next one
+    /// The pods arrive one after the other. Each pod is tried, and all backoffs have ended, before the next pod
     /// arrives.
     OneByOne,
 }
@@ -56,7 +57,7 @@ pub struct Conditions<'a> {
 /// The reason why a simulation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// The API server could not do what it was asked.
+    /// The API server could not fulfil the request.
     #[error(transparent)]
     ApiServer(#[from] ApiServerError),
     /// The time of the simulation is used up.
@@ -94,7 +95,7 @@ pub struct Placing<'a> {
 struct PlacingConditions<'a> {
     whole_pods: bool,
     is_over: Box<dyn Fn() -> bool + 'a>,
-    /// The number of milliseconds after which no backoff lasts any longer. Backoffs end with the second.
+    /// The number of milliseconds after which every backoff has ended. Backoffs end with the second.
     backoffs_over_after: u64,
     /// The number of milliseconds after which every pod of the unschedulable pool has been tried again.
     flushed_after: u64,
@@ -326,7 +327,7 @@ impl<'a> Placing<'a> {
                 Step::KnownNodeWent(node) => self.simulation.show_node(*node),
             }
         }
-        // These are requests that follow from the removal of pods.
+        // The requests that follow from the removal of pods.
         while self.simulation.decide() {
             self.simulation.confirm(&mut self.changes)?;
         }
@@ -405,7 +406,8 @@ impl<'a> Placing<'a> {
         Err(PlaceError::TooLong { n_tried: self.pods.values().filter(is_tried).count(), n_pods: self.pods.len() })
     }
 
-    /// Whether no pod will be tried again without an event, or all recent attempts were in vain.
+    /// Whether the simulation has ended: the remaining pods would be tried again only after an event, or all recent
+    /// attempts were in vain.
     fn is_settled(&self) -> bool {
         let metrics = self.simulation.scheduler().metrics();
         let pending = metrics.pending_pods;

@@ -1,4 +1,4 @@
-//! The scheduling core and an API server, which are driven as in a real process, but with a time of their own.
+//! The scheduling core and an API server, which are driven as in a real process, but with their own clock.
 
 mod known;
 
@@ -101,13 +101,13 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Gives the time to components. This is done before they get any data.
+    /// Gives the time to components, before they get any data.
     pub fn tell_time(&self) {
         (self.tell_time)(self.now);
     }
 
-    /// Lets the scheduler do the work that is due and try the next pod. Returns whether anything happened. If so, call
-    /// [`Self::confirm`].
+    /// Lets the scheduler do the work that is due and try the next pod. Returns whether anything happened. After
+    /// `true`, call [`Self::confirm`].
     pub fn decide(&mut self) -> bool {
         self.tell_time();
         let is_busy = self.scheduler.run(self.now, false);
@@ -145,12 +145,12 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Drops the scheduler's measurements, which it keeps until they are taken.
+    /// Drops the scheduler's measurements, which would otherwise accumulate.
     pub fn drop_observations(&mut self) {
         self.scheduler.drain_observations();
     }
 
-    /// Lets time pass until the scheduler has work without an event. `false` if it waits for an event.
+    /// Lets time pass until the scheduler has work without an event. `false` if the scheduler waits for an event.
     pub fn sleep(&mut self) -> bool {
         let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
         self.now = due.unwrap_or(self.now);

@@ -55,10 +55,10 @@ const WORDS: &[&str] = &[
 const BY_LABEL: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 /// Fields that contain keys of labels.
 const LABEL_KEYS: [&str; 4] = ["key", "topologyKey", "matchLabelKeys", "mismatchLabelKeys"];
-/// Maps of texts that plugins may read. Such texts may contain any name.
+/// Maps of texts that plugins may read. The texts may contain any name.
 const DROPPED: [&str; 4] = ["annotations", "managedFields", "images", "message"];
 
-/// Replaces names by digests. The same name has the same digest within one snapshot, so that references still match.
+/// Replaces names by digests. A name has one digest within a snapshot, so that references still match.
 #[derive(Clone, Debug)]
 pub struct Redaction {
     salt: Vec<u8>,
@@ -101,7 +101,7 @@ impl Redaction {
         }
     }
 
-    /// Keeps the keys of Kubernetes' own labels, because they have a meaning for schedulers.
+    /// Keeps the keys of Kubernetes' own labels, because these keys have a meaning for schedulers.
     fn label_key(&self, key: &str) -> String {
         let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
         let is_known = prefix == "kubernetes.io" || prefix.ends_with(".kubernetes.io") || prefix.ends_with("k8s.io");

@@ -22,11 +22,11 @@ const PODS: &str = "pods";
 pub struct Utilization {
     /// The number of nodes.
     pub nodes: usize,
-    /// The number of nodes without pods, apart from those of DaemonSets.
+    /// The number of nodes without pods, except pods of DaemonSets.
     pub empty_nodes: usize,
     /// The use of each resource, CPU and memory first.
     pub resources: Vec<ResourceUse>,
-    /// Zones by `topology.kubernetes.io/zone`; empty if no node has one.
+    /// Zones by `topology.kubernetes.io/zone`; empty if no node has a zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneUse>,
     /// The share of the free amounts that a usual pod cannot use; absent if no pod is placed.
@@ -69,7 +69,7 @@ pub struct ResourceUse {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneUse {
-    /// The name of the zone; empty for nodes without one.
+    /// The name of the zone; empty for nodes without a zone.
     pub zone: String,
     /// The number of nodes in the zone.
     pub nodes: usize,
@@ -85,9 +85,9 @@ pub struct Fragmentation {
     pub cpu: String,
     /// The memory of that pod, as a quantity.
     pub memory: String,
-    /// The number of such pods that would fit if all free amounts were on one node.
+    /// The number of pods with this request that would fit if all free amounts were on one node.
     pub fit_in_sum: u64,
-    /// The number of such pods that fit on the actual nodes.
+    /// The number of pods with this request that fit on the actual nodes.
     pub fit_on_nodes: u64,
     /// The share of `fit_in_sum` that does not fit, in per cent.
     pub percent: f64,
@@ -113,7 +113,7 @@ struct Sums {
     resources: BTreeMap<String, (i128, i128, i64)>,
 }
 
-/// The requests of these pods on each node. Pods on unknown nodes do not count.
+/// The requests of `pods` on each node. Pods on unknown nodes do not count.
 pub fn node_uses<'a, 'p>(
     nodes: impl Iterator<Item = &'a api::Node>,
     pods: impl Iterator<Item = (&'p api::Pod, &'p str)>,
@@ -173,8 +173,8 @@ impl<'a> NodeUse<'a> {
         }
     }
 
-    /// The requested share of the allocatable amount, for CPU or memory, whichever is larger; 0 for a node without
-    /// either.
+    /// The requested share of the allocatable amount, for CPU or memory, whichever is larger; 0 for a node without CPU
+    /// and memory.
     #[must_use]
     pub fn share(&self) -> f64 {
         let share = |resource| {
@@ -190,7 +190,7 @@ impl<'a> NodeUse<'a> {
         self.node.metadata.labels.get(ZONE).map_or("", String::as_str)
     }
 
-    /// Whether the node has no pods, apart from those of DaemonSets.
+    /// Whether the node has no pods, except pods of DaemonSets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.has_pods
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(zones, [("east", 0.0), ("west", 37.5)]);
         assert_eq!(utilization.spread, Some(Spread { lowest: 0.0, median: 0.0, highest: 37.5 }));
         let fragmentation = utilization.fragmentation.unwrap();
-        // The sum of free CPU is 4.5, which is enough for three such pods. The nodes only have room for one each.
+        // The sum of free CPU is 4.5, which is enough for three such pods. Each node has room for only one pod.
         assert_eq!((fragmentation.fit_in_sum, fragmentation.fit_on_nodes, fragmentation.percent), (3, 2, 33.3));
     }
 }

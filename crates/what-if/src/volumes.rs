@@ -1,9 +1,9 @@
 //! Does the work of the volume controllers after the scheduler has chosen a node: binds a claim to its volume, or
 //! creates the volume.
 //!
-//! The rules are those of Kubernetes' persistent volume controller, and of an external provisioner that always
-//! succeeds. A volume with a `claimRef` binds that claim. A claim with the annotation of a selected node gets a volume
-//! of its own (`pkg/controller/volume/persistentvolume`).
+//! The module follows Kubernetes' persistent volume controller, and an external provisioner that always succeeds. A
+//! volume with a `claimRef` binds that claim. A claim with the annotation of a selected node gets a volume of its own
+//! (`pkg/controller/volume/persistentvolume`).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The pods that controllers would create, if they do not exist yet: those of Deployments, ReplicaSets, StatefulSets,
-//! Jobs and ReplicationControllers. DaemonSets, which have a pod for each node, are in [`daemon_sets`].
+//! The pods that controllers would create, if they do not exist yet: the pods of Deployments, ReplicaSets,
+//! StatefulSets, Jobs and ReplicationControllers. DaemonSets, which have a pod for each node, are in [`daemon_sets`].
 //!
 //! The rules are the documentation of each kind, and `pkg/controller` for names and labels. Kubernetes generates some
 //! names at random. Here, they depend on the owner, so that two runs give the same result.

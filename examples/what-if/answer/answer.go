@@ -1,4 +1,4 @@
-// Package answer is what of a WhatIfAnswer an autoscaler needs.
+// Package answer has the fields of a WhatIfAnswer that an autoscaler needs.
 package answer
 
 import (

@@ -1,5 +1,5 @@
 // Command overhttp asks a running scheduler the same question as the program beside it asks the library: which node groups take 40
-// pods, and how many nodes of each. The question comes on standard input; the cluster is the scheduler's own.
+// pods, and how many nodes of each group. The question comes on standard input; the cluster is the scheduler's own.
 package main
 
 import (

@@ -46,7 +46,7 @@ impl ScenarioCluster {
         Self { scenario, cluster, profile, pod, visitor, attempt, cycle: 0 }
     }
 
-    /// Replaces the plugins of the profile with those that the factory makes.
+    /// Replaces the plugins of the profile with plugins that the factory makes.
     pub(crate) fn serve_with(&mut self, factory: impl Fn(&str) -> Arc<dyn PluginFactory>) {
         self.profile = Profile::new("default-scheduler");
         for name in self.scenario.helpers.iter().chain([&self.scenario.plugin]) {

@@ -9,7 +9,7 @@ const DEVICES: &str = "resource.k8s.io/v1";
 /// The measurement of one row of the table.
 pub(crate) struct Scenario {
     pub(crate) plugin: &'static str,
-    /// Plugins that run beside the measured one.
+    /// Plugins that run beside the measured plugin.
     pub(crate) helpers: &'static [&'static str],
     /// A few words that describe the pod.
     pub(crate) pod: &'static str,
@@ -128,7 +128,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Pods that each have a bound claim, and a pod to place that has one too.
+/// Pods with a bound claim each, and a pod to place that also has a bound claim.
 const VOLUMES: Scenario = Scenario {
     incoming: || with_claim("bound"),
     placed: |index| with_claim(&format!("claim-{index}")),

@@ -1,7 +1,7 @@
 //! The scheduling core, with plugins that are loaded as in a scheduler.
 
 use anyhow::{Context as _, Result};
-use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};
+use berth_bench::{command, engine::EngineRunner, workload::SCHEDULER_NAME};
 use berth_config::{Overrides, Program};
 use berth_plugin_host::Plugins;
 use berth_runtime::configuration;
@@ -20,9 +20,9 @@ pub(super) fn run(bench: &Bench) -> Result<()> {
     let overrides = Overrides { program: Program::Berth, scheduler_name, ..configuration::alone() };
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &inventory)?;
     let profile = || inventory.profiles(&settings)?.into_iter().next().context("the configuration has no profile");
-    // The components' clock is the wall clock, which also measures the time that they may take. The scheduler's clock
-    // is the workload's.
+    // The components' clock is the wall clock, which also measures their time limits. The scheduler's clock is the
+    // workload's.
     let mut runner =
-        Engine::new(bench.execution_name(), Box::new(profile)).telling_time(|_| engine.set_now(clock::now().0));
+        EngineRunner::new(bench.execution_name(), Box::new(profile)).telling_time(|_| engine.set_now(clock::now().0));
     command::run(&bench.measure, &mut runner, None)
 }

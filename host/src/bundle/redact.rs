@@ -1,6 +1,7 @@
 //! Names and free texts of a bundle as digests.
 //!
-//! Every text is a name unless its field is listed below, so a new field is hidden until somebody lists it.
+//! Only the texts of the fields below are words. All other texts count as names, so a new field is hidden until a
+//! developer lists it.
 
 use anyhow::{Context as _, Result};
 use berth_what_if::Redaction;
@@ -84,7 +85,7 @@ const METRIC_LABELS: &[&str] = &[
     "work",
 ];
 
-/// Replaces names by digests. The same name has the same digest.
+/// Replaces names by digests. A name always has the same digest.
 pub(super) struct Redactor(Redaction);
 
 impl Redactor {

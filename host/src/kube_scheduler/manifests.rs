@@ -1,5 +1,5 @@
-//! Tests of the manifests in `deploy`: the programs' own parsers read their command lines, their roles are those that
-//! `berth rbac` prints, and their containers have few rights on their nodes.
+//! Tests of the manifests in `deploy`: the programs' own parsers read their command lines, their roles equal the output
+//! of `berth rbac`, and their containers have few rights on their nodes.
 
 use std::{fs, path::Path};
 
@@ -150,7 +150,7 @@ fn containers_may_do_little_on_their_nodes() {
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     let container = &pod["containers"][0];
     assert!(container["resources"]["limits"]["memory"].is_string());
-    // The container writes only to volumes of its own.
+    // The container writes only to its own volumes.
     let cache = container["env"].as_array().expect("variables").iter().find(|it| it["name"] == "XDG_CACHE_HOME");
     let cache = &cache.expect("a place for the cache")["value"];
     let mounts = container["volumeMounts"].as_array().expect("mounts");

@@ -22,8 +22,8 @@ use crate::manifests;
 /// The number of broken objects that a message lists. The message counts the others.
 const LISTED: usize = 20;
 
-/// The kinds that are read from a live cluster: those that the built-in plugins and disruption budgets need. The first
-/// two are required.
+/// The kinds that are read from a live cluster, because the built-in plugins and disruption budgets need them. The
+/// first two kinds are required.
 const KINDS: [(&str, &str); 21] = [
     ("v1", "Node"),
     ("v1", "Pod"),
@@ -48,7 +48,7 @@ const KINDS: [(&str, &str); 21] = [
     ("resource.k8s.io/v1", "ResourceSlice"),
 ];
 
-/// Where the cluster comes from.
+/// The source of the cluster.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
     /// Manifests of the cluster and of pods to be placed: files or folders, YAML or JSON; `-` is standard input. Can be repeated

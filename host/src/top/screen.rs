@@ -146,7 +146,7 @@ impl Screen {
                 let text = format!("NO ANSWER for {age} s; the data is {age} s old: {error}");
                 Span::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD))
             }
-            None if !self.overview.is_whole => Span::raw("some data is missing or older than the rest"),
+            None if !self.overview.is_whole => Span::raw("some data is missing or older than the other data"),
             None => Span::raw("up to date"),
         };
         let bold = |text: String| Span::styled(text, Style::new().add_modifier(Modifier::BOLD));

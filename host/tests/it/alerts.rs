@@ -1,7 +1,7 @@
-//! Each alert of `deploy/monitoring/rules.yaml` fires on the metrics of a scheduler to which the thing happens that the
-//! alert warns of, and an hour of ordinary work fires none.
+//! Each alert of `deploy/monitoring/rules.yaml` fires on the metrics of a scheduler with the problem that the alert
+//! warns of. An hour of ordinary work fires no alert.
 //!
-//! A story makes the thing happen to schedulers in a sandbox, and scrapes their `/metrics` before and after. Prometheus
+//! A story causes the problem for schedulers in a sandbox, and scrapes their `/metrics` before and after. Prometheus
 //! would need hours to evaluate the rules, so the scrapes are stretched: the values before last for an hour, and then
 //! either nothing more happens, or the measured growth comes again each minute. promtool evaluates the rules over these
 //! samples. A machine without promtool prints that these tests were not run.
@@ -32,8 +32,8 @@ fn check(name: &str, caused: &[Caused], then: Then, moments: &[Moment]) {
     evaluate(name, &samples, &expected);
 }
 
-/// Makes the table of all stories and a test of each. A row has the name of the test, the alerts with their labels, how
-/// the time goes on, and the story.
+/// Makes the table of all stories and a test of each story. A row has the name of the test, the alerts with their
+/// labels, how the time goes on, and the story.
 macro_rules! stories {
     ($($name:ident: [$($caused:expr),+], $then:ident, $story:path;)+) => {
         /// The alerts of each story.

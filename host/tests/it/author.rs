@@ -141,7 +141,7 @@ async fn a_case_fails_whose_hint_traps() {
     assert!(tested.out.contains("the plugin fails: "), "{}{}", tested.out, tested.err);
 }
 
-/// Such a component builds and serves until it gets a question.
+/// The component builds and serves until it gets a question.
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_finds_a_line_of_plugin_wit_that_has_no_method() {
     let project =
@@ -271,7 +271,7 @@ async fn dev_refuses_a_plugins_directory_inside_the_project() {
     }
 }
 
-/// The scheduler accepts the kind, because it may come with a CRD.
+/// The scheduler accepts the kind, because a CRD may define it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_is_nearly_one_of_kubernetes_is_warned_of() {
     for (kind, warns) in [("Configmap", true), ("ConfigMap", false), ("Secret", false)] {
@@ -329,7 +329,7 @@ async fn inspect_names_all_grants_that_a_plugin_needs_and_no_other() {
     assert!(shown.contains(needs), "{shown}");
     let file = "\n--plugin-config      {apiVersion: berth.dev/v1alpha1, kind: PluginHostConfiguration, plugins: [";
     assert!(shown.contains(file) && !shown.ends_with("\n\n"), "{shown}");
-    // What the cases grant is not contradicted, even if it is more than they use.
+    // The grants of the cases are not contradicted, even if the cases use fewer grants.
     let with_grants = |grants: &str| fs::write(project.path().join("cases.yaml"), format!("{grants}\n{cases}"));
     let granted = "grants: {effects: [bind, event], rules: [{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch, create], \
                    namespaces: [\"*\"]}]}";

@@ -9,8 +9,8 @@ use crate::process::{Ended, Process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs `berth` in a folder of its own with these files; `{dir}` in arguments is that folder. The message must contain
-/// all of `parts`.
+/// Runs `berth` in a separate folder with these files; `{dir}` in arguments is the folder. The message must contain all
+/// of `parts`.
 async fn check(files: &[(&str, &[u8])], arguments: &[&str], code: i32, parts: &[&str]) {
     let dir = folder(files);
     let here = dir.path().display().to_string();
@@ -141,7 +141,7 @@ async fn kube_schedulers_flags_that_make_no_sense() {
     check_kube_scheduler(&[], &["--logging-format=xml"], &["--logging-format xml: use text or json"]).await;
 }
 
-/// What comes after the flags is logged, as in kube-scheduler.
+/// The arguments after the flags are logged, as in kube-scheduler.
 #[tokio::test]
 async fn settings_that_kube_scheduler_refuses() {
     let failed = "\"command failed\" err=";

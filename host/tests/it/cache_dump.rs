@@ -12,7 +12,7 @@ async fn cache_and_queue_are_shown_on_request() {
     cluster.until("huge is pending", |seen| seen.messages.contains_key("huge")).await;
 
     scheduler.process.signal("-USR2");
-    let line = scheduler.process.line("cache and queue agree with what the API server lists").await;
+    let line = scheduler.process.line("cache and queue agree with the API server's lists").await;
     assert!(line.contains("INFO"), "{line}");
     let line = scheduler.process.line(&format!("cached node node=\"{node}\"")).await;
     for part in ["deleted=false", "requested=\"cpu: 1500m, ", ", pods: 1\"", "pods=\"default/placed ("] {

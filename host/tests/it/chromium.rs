@@ -40,7 +40,7 @@ struct Chromium {
 }
 
 impl Chromium {
-    /// Starts Chromium. Returns `None` if it is not on the path.
+    /// Starts Chromium. Returns `None` if Chromium is not on the path.
     async fn start(profile: &Path) -> Option<Self> {
         let there = Command::new("chromium").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         if there.is_err() {
@@ -66,7 +66,7 @@ impl Chromium {
         Some(chromium)
     }
 
-    /// Sends a command and returns the answer.
+    /// Sends a command to Chromium and returns the result.
     async fn send(&mut self, method: &str, parameters: Value) -> Value {
         self.n_sent += 1;
         let mut message = json!({"id": self.n_sent, "method": method, "params": parameters});
@@ -191,7 +191,7 @@ impl Chromium {
     }
 }
 
-/// A sandbox with its page: a pod that has a node, and one that has none.
+/// A sandbox with its page: a pod with a node, and a pod without a node.
 struct Site {
     cluster: Cluster,
     address: String,
@@ -283,7 +283,7 @@ async fn every_view_is_reached_by_keyboard() {
         chromium.go_to(link).await;
         assert_eq!(chromium.path().await, path, "{link}");
     }
-    // The form of the example, as it stands there.
+    // The form of the example, as the page shows it at first.
     chromium.go_to("What if").await;
     chromium.go_to("Ask").await;
     let text = chromium.text().await;
@@ -337,7 +337,7 @@ async fn planted_scripts_do_not_run() {
         assert_eq!(chromium.evaluate("String(window.evil)").await, "undefined", "{path}");
         assert_eq!(chromium.evaluate("document.querySelectorAll('#content script, #content img').length").await, 0);
     }
-    // A manifest is shown again in its field, and the answer names what is wrong with it.
+    // A manifest is shown again in its field, and the page names the mistake in it.
     chromium.open(&format!("{}/page/what-if", site.address)).await;
     let manifest = json!({"apiVersion": "v1", "kind": EVIL, "metadata": {"name": EVIL}, "spec": 7}).to_string();
     chromium.events.clear();
@@ -376,7 +376,7 @@ async fn each_view_keeps_itself_up_to_date_without_a_word_in_the_console() {
             assert_eq!(chromium.complaints(), [&json!(null); 0], "{path}");
             let text = chromium.evaluate("document.getElementById('view').textContent").await;
             assert!(text.as_str().is_some_and(|text| text.contains(part)), "{path}: {text}");
-            // Tables scroll on their own; the page as a whole does not scroll sideways, not even on a phone.
+            // Wide tables scroll, and the page itself never scrolls sideways, even on a phone.
             let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth").await;
             assert!(overflow.as_i64().is_some_and(|overflow| overflow <= 0), "{path} at {width}: {overflow}");
         }

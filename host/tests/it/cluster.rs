@@ -1,4 +1,4 @@
-//! A sandbox in a process of its own, schedulers for it, and a watch that records every node on which a pod was seen.
+//! A sandbox in its own process, schedulers for it, and a watch that records every node on which a pod was seen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ use crate::process::{DEADLINE, Process};
 /// Requests that may be under way at the same time when pods are created.
 const CREATES: usize = 8;
 
-/// A sandbox. It ends with the test, and so does its process.
+/// A sandbox. The sandbox and its process end with the test.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub pods: Api<Pod>,
@@ -99,7 +99,7 @@ impl Cluster {
         self.scheduler_with(arguments, &[]).await
     }
 
-    /// Does the same with additional variables.
+    /// Starts `berth run` with additional environment variables.
     pub(crate) async fn scheduler_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
@@ -147,7 +147,7 @@ impl Cluster {
         stream::iter(pods).for_each_concurrent(CREATES, async |pod| create(&self.pods, &pod).await).await;
     }
 
-    /// Waits until the watch has seen what `is_enough` asks for.
+    /// Waits until `is_enough` accepts the state that the watch has seen.
     pub(crate) async fn until(&self, what: &str, is_enough: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = self.seen.clone();
         let waited = timeout(DEADLINE, seen.wait_for(|seen| is_enough(seen))).await;
@@ -159,8 +159,7 @@ impl Cluster {
         panic!("not {what}, but {} pods of which {} bound\n{}", now.nodes.len(), now.bound.len(), self.sandbox.text());
     }
 
-    /// Waits until `n` pods are bound and not deleted, and checks that no pod is lost and that each was bound only
-    /// once.
+    /// Waits until `n` pods are bound and not deleted, and checks that each pod exists and was bound only once.
     pub(crate) async fn all_bound(&self, n: usize) -> Seen {
         let remaining = |seen: &Seen| seen.bound.iter().filter(|name| !seen.deleted.contains(*name)).count();
         let seen = self.until(&format!("{n} bound pods"), |seen| remaining(seen) >= n).await;
@@ -226,7 +225,7 @@ impl Scheduler {
         self.socket.display().to_string()
     }
 
-    /// Asks an endpoint repeatedly until its answer is right, and returns the answer.
+    /// Asks an endpoint repeatedly until its response is right, and returns the response.
     pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> String {
         let (address, socket) = (self.address, self.socket.clone());
         let asking = async {
@@ -249,7 +248,7 @@ impl Scheduler {
     }
 }
 
-/// A pod with these requests. Scores differ only if a pod requests both.
+/// A pod with these requests. Scores differ only if a pod requests both resources.
 pub(crate) fn pod(name: &str, cpu: &str, memory: &str) -> Value {
     json!({
         "apiVersion": "v1",

@@ -84,7 +84,7 @@ impl Collector {
         (Self { address, received, serving }, certificate.pem())
     }
 
-    /// What was received so far.
+    /// The requests that were received so far.
     pub(crate) fn now(&self) -> Received {
         self.received.borrow().clone()
     }

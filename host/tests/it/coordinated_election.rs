@@ -25,7 +25,7 @@ impl Bench {
         Self { cluster }
     }
 
-    /// Starts a replica, and waits until it competes.
+    /// Starts a replica, and waits until the replica competes.
     async fn replica(&self) -> Process {
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
         let gate = "--feature-gates=CoordinatedLeaderElection=true";

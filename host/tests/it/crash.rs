@@ -24,7 +24,7 @@ fn pods(numbers: std::ops::Range<usize>) -> impl Iterator<Item = Value> {
     numbers.map(|number| pod(&format!("pod-{number:04}"), "100m", "128Mi"))
 }
 
-/// Lets `stop` end the scheduler while pods are created. A new scheduler binds the rest.
+/// Lets `stop` end the scheduler while pods are created. A new scheduler binds the remaining pods.
 async fn check(stop: impl AsyncFnOnce(crate::process::Process)) {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "30"]).await;
     let first = cluster.scheduler(&[]).await.process;

@@ -1,5 +1,5 @@
-//! Berth takes the place of the cluster's scheduler and gives it back while pods are created. The steps are those of
-//! the guide's page on installing. `berth kube-scheduler` stands in for kube-scheduler: it has kube-scheduler's command
+//! Berth takes the place of the cluster's scheduler and gives it back while pods are created. The steps come from the
+//! guide's page on installing. `berth kube-scheduler` stands in for kube-scheduler: it has kube-scheduler's command
 //! line and Lease.
 
 use std::{collections::BTreeSet, time::Duration};

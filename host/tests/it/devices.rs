@@ -20,7 +20,7 @@ where
     api.create(&PostParams::default(), &object).await.expect("the sandbox takes it");
 }
 
-/// One node has two devices, one of them large.
+/// One node has two devices, of which one is large.
 async fn offer_devices(cluster: &Cluster) {
     let client = cluster.pods.clone().into_client();
     let class = json!({

@@ -117,7 +117,7 @@ async fn every_mistake_in_files_is_found_at_once() {
     assert_eq!(code, Some(1));
     contains(&complaints, &["problem configuration", "plugins.yaml", "much"]);
     contains(&complaints, &["problem plugins", "Broken.wasm is refused: it is not a WebAssembly file"]);
-    // The grants are unknown, so their lack is no mistake of its own.
+    // The grants are unknown, so missing grants are not reported as a mistake.
     let about_grants = |complaint: &&String| complaint.starts_with("problem") && complaint.contains("QOSSort");
     assert!(!complaints.iter().any(|complaint| about_grants(&complaint)), "{complaints:#?}");
     contains(&complaints, &["warning plugins", "QOSSort.wasm: not checked"]);

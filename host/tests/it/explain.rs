@@ -378,7 +378,7 @@ async fn a_plugin_that_ends_an_attempt_after_the_choice_of_a_node_is_named() {
     says(&bench.scheduler, "late", rejected, "Reason: NotBound").await;
 }
 
-/// A user who may see pods, or ask about pods that do not exist, must not take a plugin out of service.
+/// A user who may only see pods, or ask about missing pods, must not take a plugin out of service.
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_in_explanations_cost_the_plugin_in_service_nothing() {
     let bench = plugin_life::Bench::start_serving(plugin_life::PLUGIN_CONFIG).await;
@@ -423,8 +423,8 @@ profiles:
       enabled: [{name: Talks}, {name: Rambles}, {name: Breaks}, {name: Spins}]
 ";
 
-/// A plugin that fails while it is asked for its words costs neither the rest of the explanation nor the words of others,
-/// and the plugin in service nothing.
+/// A plugin that fails while it is asked for its words does not affect the other parts of the explanation, the words of
+/// other plugins, or the plugin in service.
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_say_why_in_their_own_words() {
     let plugins =
@@ -451,8 +451,8 @@ async fn plugins_say_why_in_their_own_words() {
         "  Talks says: keeps to itself\n",
         &format!("  Talks says about {node}: likes it\n"),
         &format!("  Rambles says: {}...\n", "x".repeat(1024)),
-        "\nNote: what Breaks would say is not known: plugin \"Breaks\" (1.2.3, ",
-        "\nNote: what Spins would say is not known: plugin \"Spins\" (1.2.3, ",
+        "\nNote: the words of Breaks are unknown: plugin \"Breaks\" (1.2.3, ",
+        "\nNote: the words of Spins are unknown: plugin \"Spins\" (1.2.3, ",
     ] {
         assert!(text.contains(line), "{line:?} in {text}");
     }

@@ -1,4 +1,4 @@
-//! HTTPS to an extender: which certificates it trusts, and which ones Berth trusts.
+//! HTTPS to an extender: the certificates that the extender trusts, and the certificates that Berth trusts.
 
 use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 
@@ -125,7 +125,7 @@ async fn both_sides_show_certificates() {
         Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
     };
     assert_eq!(outcome(with(&[&client, &verified])).await, None);
-    // kube-scheduler verifies nothing if no authorities are configured.
+    // kube-scheduler verifies certificates only if authorities are configured.
     assert_eq!(outcome(client.clone()).await, None);
     let by_address = outcome(with(&[&client, &json!({"caFile": "{dir}/ca.crt"})])).await.expect("it is not trusted");
     assert!(by_address.contains("certificate"), "{by_address}");

@@ -1,6 +1,6 @@
 //! Kinds that the scheduler may not list. Pods that need them wait and say why, all other pods are scheduled, and the
-//! scheduler needs no restart once it has the right. Kinds that the server does not serve hold up nothing, and the log
-//! names the plugins that read them.
+//! scheduler needs no restart once it has the right. A kind that the server does not serve delays no pod, and the log
+//! names the plugins that read the kind.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
-//! Plugins that fault or ask for what they were not granted, each in a profile of its own beside a healthy one. The
-//! tests check the pods of both profiles, the objects in the API server, and what the operator sees. `connections`
-//! tests clients of the endpoints instead.
+//! Plugins that fault or ask for things that they were not granted, each in a separate profile beside a healthy
+//! profile. The tests check the pods of both profiles, the objects in the API server, and what the operator sees.
+//! `connections` tests clients of the endpoints instead.
 
 pub(crate) mod bench;
 mod connections;

@@ -31,7 +31,7 @@ const NODES: usize = 40;
 /// Requests of two hundredths of a node with 16 cores and 64 GiB, so that each pod changes the score of its node.
 const CPU: &str = "320m";
 const MEMORY: &str = "1342177280";
-/// The number of these pods that fit on a node.
+/// The number of pods of the test that fit on a node.
 const CAPACITY: usize = 50;
 
 /// The number of pods that must be placed as expected before and after each change.

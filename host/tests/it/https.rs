@@ -46,7 +46,7 @@ impl Bench {
         Self::start_in(cluster, flags).await
     }
 
-    /// Does the same in a cluster with client certificates in its folder.
+    /// Starts the scheduler in a cluster with client certificates in its folder.
     async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
         // The port was free a moment ago.
@@ -81,7 +81,7 @@ impl Bench {
         Client::try_from(config).expect("a client")
     }
 
-    /// The text of the answer, or its code and message.
+    /// The text of the response, or its code and message.
     pub(crate) async fn get(&self, credentials: AuthInfo, path: &str) -> Result<String, (u16, String)> {
         self.ask(credentials, http::Request::get(path).body(Vec::new()).expect("a request")).await
     }
@@ -126,7 +126,7 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(serde_json::json!({ "token": token })).expect("credentials")
 }
 
-/// ada sees the configuration. ida lists plugins, and changes one of them. Other users may do nothing.
+/// ada sees the configuration. ida lists plugins, and changes one plugin. Other users may do nothing.
 fn may(user: &str, spec: &Value) -> bool {
     let (path, object) = (&spec["nonResourceAttributes"], &spec["resourceAttributes"]);
     let plugins = json!({"group": "berth.dev", "resource": "plugins", "verb": "get"});
@@ -232,9 +232,9 @@ async fn a_front_proxy_says_who_asks() {
     let denied = |name: &str| Err((403, format!("forbidden: User {name:?} cannot get path \"/metrics\"")));
     assert_eq!(bench.ask(bench.certificate(), on_behalf_of("eve", "operators")).await, denied("eve"));
     assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
-    // A proxy that names no user is not authenticated: its authority does not vouch for clients.
+    // A proxy must name a user, because the proxies' authority does not vouch for clients.
     assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
-    // A client is not a proxy, even if it has the name of one: the headers that it sends about other users are ignored.
+    // A client with the name of a proxy is no proxy: its headers about other users are ignored.
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let proxies = cluster.dir.path().join("proxies");
     fs::create_dir(&proxies).expect("a folder");

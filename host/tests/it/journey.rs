@@ -1,5 +1,5 @@
 //! An author's journey, by the commands of the guide: from an empty folder to a plugin that decides in a running
-//! sandbox. The plugin is replaced there once by hand and once by `berth plugin dev`.
+//! sandbox. The plugin is replaced once by hand and once by `berth plugin dev`.
 //!
 //! The test runs the console blocks of docs/src as they are, so a wrong guide fails here. A language without installed
 //! tools is not run, and the output says so; `cargo xtask languages` installs the tools. Plugins in Rust are built with
@@ -81,7 +81,7 @@ impl Shell {
     /// Gives the shell an empty cargo home, fetches the project's dependencies for this machine and for wasm, and goes
     /// offline. The error holds cargo's message.
     pub(crate) fn fetch_and_go_offline(&mut self) -> Result<(), String> {
-        // The flags that compile plugins contain the path of the home, so the path is the same in each run.
+        // The flags that compile plugins contain the path of the home, so the path is fixed.
         let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("journey-cargo-home");
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(&home).expect("a folder");
@@ -106,7 +106,7 @@ impl Shell {
         self.environment.contains_key("CARGO_NET_OFFLINE")
     }
 
-    /// Runs a block and stays in the folder that it ends in. Every line must succeed.
+    /// Runs a block, and stays in the block's last folder. Every line must succeed.
     pub(crate) fn run(&mut self, script: &str) -> String {
         let place = self.home.path().join("pwd");
         let whole = format!("{script}\npwd > '{}'", place.display());
@@ -117,7 +117,7 @@ impl Shell {
         text
     }
 
-    /// Runs all commands of a block but the last, and then starts the last one, which does not end on its own.
+    /// Runs all commands of a block except the last, and then starts the last command, which does not end by itself.
     pub(crate) fn start(&mut self, block: &str) -> Process {
         let at = block.rfind("\nberth ").map_or(0, |at| at + 1);
         self.run(&block[..at]);
@@ -159,8 +159,8 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=60s pod/";
 const MESSAGE: &str = "get -o 'jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}' pod/";
 
-/// Two scripts of the guide: the one that makes a project, and the one that builds, tests, verifies, inspects and times
-/// it.
+/// Two scripts of the guide: the script that makes a project, and the script that builds, tests, verifies, inspects and
+/// times it.
 fn steps(language: &str) -> [String; 2] {
     let page = match language {
         "rust" => return blocks("first-plugin.md", "console")[..2].to_vec().try_into().expect("two blocks"),

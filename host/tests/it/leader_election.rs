@@ -1,4 +1,5 @@
-//! Several replicas on one API server. One schedules, and the others stand by and go on when it ends or crashes.
+//! Several replicas on one API server. One schedules, and the others stand by and take over when the leader ends or
+//! crashes.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Scheduler, Seen, pod};
 
-/// A crash costs three seconds here, not fifteen as by default.
+/// A crash costs three seconds in these tests, not fifteen as by default.
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration

@@ -40,8 +40,8 @@ async fn make_class(cluster: &Cluster) {
     classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
 }
 
-/// The log of a scheduler of this release and verbosity. Pods are bound, gated, refused, preempted and deleted
-/// meanwhile, and the node changes and goes.
+/// The log of a scheduler of this release and verbosity. Pods are bound, gated, refused, preempted and deleted during
+/// this time, and the node changes and is deleted.
 async fn log_of(release: &str, verbosity: u8) -> String {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1", "--kubernetes-version", release]).await;
     make_class(&cluster).await;

@@ -1,4 +1,4 @@
-//! The scheduler's metrics count what it does: one scenario changes each of them.
+//! The scheduler's metrics count its actions: one scenario changes each of them.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, api::PostParams};
@@ -66,7 +66,7 @@ fn unmoved(text: &str) -> Vec<&'static str> {
 
 async fn all_moved(scheduler: &Scheduler) {
     let text = scheduler.until("/metrics", |text| unmoved(text).is_empty()).await;
-    // These metrics have no line before their first event.
+    // Such metrics have no line before their first event.
     for absent in ["scheduler_resourceclaim_creates_total{", "scheduler_volume_scheduling_stage_error_total{"] {
         assert!(!text.contains(absent), "nothing has happened that {absent} counts");
     }

@@ -101,8 +101,8 @@ async fn a_browser_signs_in_with_a_token_and_sees_what_its_user_may() {
     assert!(status == StatusCode::FORBIDDEN && !text.contains("LargerThanAnyNode"), "{text}");
 }
 
-/// A user with the right to list the pods of one namespace may not list those of another, and a user with the right to
-/// see nodes may not ask which of them fit a pod.
+/// A user with the right to list the pods of one namespace may not list the pods of another namespace. A user with the
+/// right to see nodes may not ask which nodes fit a pod.
 #[tokio::test(flavor = "multi_thread")]
 async fn views_of_some_pods_are_for_those_who_may_see_these() {
     let bench = Bench::start().await;

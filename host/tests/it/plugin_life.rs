@@ -93,7 +93,7 @@ impl Bench {
         Self { cluster, scheduler, arguments }
     }
 
-    /// Kills the scheduler, and starts another one with the same files.
+    /// Kills the scheduler, and starts another scheduler with the same files.
     pub(crate) async fn crash_and_start(&mut self) {
         self.scheduler.process.signal("-KILL");
         self.scheduler = start(&self.cluster, &self.arguments).await;
@@ -164,12 +164,12 @@ impl Bench {
         serde_json::from_str(&ended.out).expect("JSON")
     }
 
-    /// Waits until the list shows `ByPriority` like this, and returns its entry.
+    /// Waits until the list shows `ByPriority` with these values, and returns its entry.
     pub(crate) async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         self.plugin("ByPriority", what, is_right).await
     }
 
-    /// Does the same for the plugin of this name.
+    /// Waits until the list shows the plugin of this name with these values.
     async fn plugin(&self, name: &str, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let found = |answer: &str| {
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
@@ -334,7 +334,7 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
     bench.until("a fault", |plugin| plugin["faults"]["trap"].as_u64() >= Some(1)).await;
 }
 
-/// One pod makes the plugin trap at each question about it. That pod waits, and no other.
+/// One pod makes the plugin trap at each question about it. That pod waits, and all other pods are placed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
@@ -360,7 +360,7 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_is_one_line_and_one_event() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
-    // These lines and events come from the start.
+    // The lines and events so far come from the start.
     let before = bench.scheduler.process.text().lines().count();
     let told = bench.plugin_events().await.len();
     bench.create("first", Behavior::Trap).await;
@@ -380,7 +380,7 @@ async fn a_fault_is_one_line_and_one_event() {
     assert_eq!(of_pod.len(), 1, "{of_pod:#?}");
 }
 
-/// The list shows that the plugin is unused, and what to do.
+/// The list shows that the plugin is unused, and the remedy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_no_profile_enables_is_not_called_serving() {
     let mut bench = Bench::start(PLUGIN_CONFIG).await;
@@ -465,7 +465,7 @@ async fn a_probation_does_not_end_before_a_pod_is_tried() {
     bench.plugin("ByPriority", "is off probation", |plugin| plugin["state"] == "serving").await;
 }
 
-/// A panic that the plugin does not catch, here in Rust, is a fault like any other.
+/// An uncaught panic of a plugin in Rust is a fault like any other fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
     let mut bench = Bench::start_with(|dir| {

@@ -63,7 +63,8 @@ async fn other_limits_take_effect_without_a_restart() {
     bench.until("dropped", |plugin| plugin["droppedLogLines"] == 1000).await;
 }
 
-/// The configuration is read before the plugin is loaded, so nothing refuses it. Every new binary is compared with it.
+/// The configuration is read before the plugin is loaded, so nothing refuses the configuration. Every new binary is
+/// compared with the configuration.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_point_that_the_binary_does_not_implement_is_told() {
     let config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: \

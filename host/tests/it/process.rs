@@ -21,7 +21,7 @@ impl Process {
         Self::berth_with(arguments, &[])
     }
 
-    /// Does the same with additional variables.
+    /// Starts `berth` with additional environment variables.
     pub(crate) fn berth_with<A: AsRef<OsStr>>(
         arguments: impl IntoIterator<Item = A>,
         variables: &[(&str, &str)],
@@ -37,8 +37,8 @@ impl Process {
         // The tests share a cache of compiled plugins, which is not the user's.
         command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
-        // Schedulers without an option for the socket share this one. Only the first can listen on it, and the others
-        // run without a socket.
+        // Schedulers without an option for the socket share one socket. Only the first scheduler can listen on it, and
+        // the others run without a socket.
         command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.envs(variables.iter().copied());
         Self::start(command)

@@ -41,7 +41,7 @@ impl Reviewer {
         Self { address, serving }
     }
 
-    /// Writes a kubeconfig for it.
+    /// Writes a kubeconfig for this API server.
     pub(crate) fn write_kubeconfig(&self, path: &Path) {
         fs::write(path, kubeconfig(&format!("http://{}", self.address), "scheduler")).expect("a file");
     }

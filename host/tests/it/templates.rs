@@ -1,5 +1,5 @@
 //! Every template of `berth plugin new`, in every language. Each is built, tested, verified and timed without changes.
-//! All plugins of a language then run in one sandbox, where each decides, and is replaced by a build of its own.
+//! All plugins of a language then run in one sandbox, where each plugin decides, and is then replaced by its own build.
 //!
 //! A language without installed tools is not run, as in the author's journey.
 
@@ -139,7 +139,7 @@ async fn tour(language: &str, source: &str, is_required: bool) {
     berth.kill();
 }
 
-/// Checks that each plugin accepts a pod and rejects one.
+/// Checks that each plugin accepts one pod and rejects another.
 fn decide(shell: &mut Shell) {
     shell.run("kubectl label node node-00001 example.com/pool=fast");
     run(shell, "fast", "example.com/pool=fast");

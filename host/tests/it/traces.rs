@@ -15,7 +15,7 @@ use crate::{
     collector::{Collector, Manner, Received, duration},
 };
 
-/// Built-ins that run as components here. All others run natively.
+/// Built-ins that run as components in these tests. All others run natively.
 const COMPONENTS: [&str; 2] = ["NodeResourcesFit", "TaintToleration"];
 
 /// The name of the span of an attempt.
@@ -91,7 +91,7 @@ fn hex(id: &[u8]) -> String {
 struct Trace {
     pod: String,
     attempt: Span,
-    /// The other spans, without those of requests.
+    /// The other spans, without the spans of requests.
     steps: Vec<Span>,
     requests: Vec<Span>,
 }

@@ -170,7 +170,7 @@ async fn ask_on_socket(socket: &str, question: &str) -> Value {
     serde_json::from_slice(&body).expect("JSON")
 }
 
-/// The program in Go gets the same answer from a running scheduler as the other example program gets from the library.
+/// The program in Go gets from a running scheduler the answer that the other example program gets from the library.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_example_in_go_is_answered_by_a_running_scheduler() {
     let toolchain = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdks/go/toolchain.sh");

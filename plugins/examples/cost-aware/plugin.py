@@ -55,7 +55,7 @@ class CostAware:
 
 
 def share(pod: berth.Pod, node: berth.Node) -> float:
-    """What the pod takes of the node, the larger of CPU and memory."""
+    """The larger of the two shares of CPU and memory that the pod takes of the node."""
     shares = [
         pod.requests.get(resource, 0) / node.allocatable[resource]
         for resource in ("cpu", "memory")

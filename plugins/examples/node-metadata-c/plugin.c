@@ -9,7 +9,7 @@ static const char *key;
 static bool is_descending;
 static bool is_required;
 
-/* Below what any 32-bit value can score. */
+/* Lower than the score of any 32-bit value. */
 static const int64_t NO_VALUE = -((int64_t)1 << 31) - 1;
 
 static bool refuse(char error[BERTH_ERROR_SIZE], const char *reason) {

@@ -10,7 +10,7 @@ import (
 	"berth"
 )
 
-// Below what any 32-bit value can score.
+// Lower than the score of any 32-bit value.
 const noValue = math.MinInt32 - 1
 
 type nodeMetadata struct {

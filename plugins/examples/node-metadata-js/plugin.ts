@@ -5,7 +5,7 @@
 
 import { type Columns, type Node, type Plugin, type Pod, Refusal, kept, rejectUnresolvable } from "berth";
 
-// Below what any 32-bit value can score.
+// Lower than the score of any 32-bit value.
 const NO_VALUE = -(2 ** 31) - 1;
 
 let key = "";

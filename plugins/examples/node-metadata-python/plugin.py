@@ -8,7 +8,7 @@ import re
 
 import berth
 
-# Below what any 32-bit value can score.
+# Lower than the score of any 32-bit value.
 NO_VALUE = -(2**31) - 1
 
 

@@ -9,7 +9,7 @@ export class Pod {
   /** The properties that were made from the record. Equal pods share them, because none of these properties contains names. */
   #memory = {};
 
-  /** `like` is an equal pod, or null. `raw` then has only this pod's own fields, and inherits the rest from `like`. */
+  /** `like` is an equal pod, or null. `raw` then has only this pod's own fields, and inherits all other fields from `like`. */
   constructor(raw, table, slot = null, node = null, like = null) {
     this.raw = raw;
     if (like) this.#memory = like.#memory;

@@ -113,8 +113,8 @@ impl Guest {
         self.call_with_tried(cycle, |plugin, call, _| answer(plugin, call))
     }
 
-    /// The same for a dry run, with the pods that it may name: the first `keep` pods of the previous dry run, then
-    /// `more`.
+    /// The table for a dry run, with the pods that the dry run may name: the first `keep` pods of the previous dry run,
+    /// then `more`.
     pub(crate) fn dry_run<R>(
         &mut self,
         cycle: u64,

@@ -2,7 +2,7 @@
 
 use crate::bindings::shared::berth::scheduler::host;
 
-/// Milliseconds since 1970 at the start of this cycle. If a recorded run is replayed, the answers are the same.
+/// Milliseconds since 1970 at the start of this cycle. A replay of a recorded run returns the recorded times.
 #[must_use]
 pub fn now() -> u64 {
     host::now()

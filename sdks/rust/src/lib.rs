@@ -51,15 +51,15 @@ pub use wit_bindgen::rt;
 /// berth_sdk::export!(QosSort);
 /// ```
 ///
-/// The plugin's type has said with [`plugin!`] what it implements. [`PerNode`] of a node plugin has not, and names its
-/// extension points here, which are Filter, Score, Normalize and Explain or some of these:
+/// [`plugin!`] has named the points that the plugin's type implements. [`PerNode`] of a node plugin has not, and names
+/// its extension points here, which are Filter, Score, Normalize and Explain or some of these:
 ///
 /// ```text
 /// berth_sdk::export!(PerNode<AvoidZone>: Filter, Score);
 /// ```
 ///
 /// `cycle` is exported with the points that are called within a cycle, and `sync` with those that read nodes, from
-/// PreFilter to Normalize. A plugin may have none of these and still read columns, pods, objects or labels. It then
+/// PreFilter to Normalize. A plugin without these points may still read columns, pods, objects or labels. It then
 /// requests its replica: `berth_sdk::export!(MyPermit, sync);`.
 #[macro_export]
 macro_rules! export {

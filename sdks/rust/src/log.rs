@@ -15,7 +15,7 @@ pub enum Level {
     Info,
     /// A problem after which the plugin continues.
     Warn,
-    /// A failure. The last such line of a call that traps is part of the fault's reason.
+    /// A failure. The last line at this level of a call that traps is part of the fault's reason.
     Error,
 }
 

@@ -1,7 +1,6 @@
 //! Views of objects that say which objects they cannot read.
 //!
-//! An object that does not decode counts as absent, which looks like an object that does not exist. So the log must
-//! tell the difference.
+//! An object that does not decode counts as absent. Only the log tells it from an object that does not exist.
 
 use crate::{
     log::warn,

@@ -2,8 +2,8 @@
 //!
 //! A [`NodePlugin`] sees one node at a time and never a bitmap. [`PerNode`] turns it into a plugin of the contract: it
 //! asks the plugin about every candidate, answers `node_to_status` by asking again, and `dry-run` by showing the node
-//! as it would be. This needs one call for each node. A rule for thousands of nodes that matters for the throughput is
-//! better written with the traits of [`crate::framework`], over columns.
+//! as it would be. The simple style needs one call for each node. A rule for thousands of nodes that matters for the
+//! throughput is better written with the traits of [`crate::framework`], over columns.
 
 pub(crate) mod declared;
 mod view;
@@ -29,7 +29,7 @@ pub trait NodePlugin: Sized + Send + 'static {
     /// `#[serde(default)]` for fields that may be left out.
     type Args: DeserializeOwned;
 
-    /// The data that [`NodeView`] needs. A column that is not named here is always empty.
+    /// The data that [`NodeView`] needs. A column that is not in this list is always empty.
     fn needs() -> Needs;
 
     /// A plugin configured with the profile's arguments.
@@ -47,7 +47,7 @@ pub trait NodePlugin: Sized + Send + 'static {
     ///
     /// # Errors
     /// The reason why the node may not run the pod: [`Status::unschedulable`] if evicting pods from the node could
-    /// help, and [`Status::unresolvable`] if not.
+    /// help, and [`Status::unresolvable`] if it could not.
     fn filter(&self, pod: PodView<'_>, node: NodeView<'_>) -> Result<(), Status> {
         let _ = (pod, node);
         Ok(())

@@ -166,7 +166,7 @@ impl Account {
         self.pending().filter(|name| self.pods.get(*name).is_some_and(|pod| pod.milli_cpu <= largest)).collect()
     }
 
-    /// What the watch reported about a pod.
+    /// The watch's reports about a pod.
     pub(crate) fn history(&self, name: &str) -> String {
         let lines = self.pods.get(name).map(|pod| pod.history.join("\n    ")).unwrap_or_default();
         format!("  {name}:\n    {lines}\n")

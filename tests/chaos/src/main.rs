@@ -218,7 +218,7 @@ impl Run {
             let differences = self.replicas.differences().await?;
             if differences.is_empty() {
                 println!(
-                    "all replicas know what the API server lists, {:.1} s after the faults",
+                    "all replicas agree with the API server's lists, {:.1} s after the faults",
                     since.elapsed().as_secs_f64()
                 );
                 return Ok(());

@@ -22,11 +22,11 @@ leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
 const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
 const ASSUMED: &str = "scheduler_cache_size{type=\"assumed_pods\"} ";
 
-/// The message of a process that ends because another one may schedule.
+/// The message of a process that ends because another process may schedule.
 const LOST: &str = "leader election lost";
 
 /// The text in the log lines of SIGUSR2, whether the lists agree or differ.
-const COMPARED: &str = "what the API server lists";
+const COMPARED: &str = "the API server's lists";
 
 /// The maximum number of characters that are shown of a report. A report may name thousands of pods.
 const REPORT_CHARACTERS: usize = 600;
@@ -84,7 +84,7 @@ impl Replicas {
         Ok(Scheduler { process, endpoints: Endpoints::new(address), number: self.n_started })
     }
 
-    /// Kills a replica. Nothing happens if it is already down, or if no replica leads.
+    /// Kills a replica, unless the replica is already down or no replica leads.
     pub(crate) fn kill(&mut self, whom: Victim, pause: Duration) {
         let index = match whom {
             Victim::Leader => self.leader(),
@@ -98,7 +98,7 @@ impl Replicas {
         self.n_killed += 1;
     }
 
-    /// Starts replicas after their pauses, and checks those that ended by themselves.
+    /// Starts replicas after their pauses, and checks the replicas that ended by themselves.
     ///
     /// # Errors
     /// A replica ended for a reason other than a lost Lease.

@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, sync::watch};
 /// The number of concurrent requests when nodes are created.
 const CREATES: usize = 16;
 
-/// The API server, and the schedulers' way to it. Both end when this value is dropped.
+/// The API server, and the schedulers' way to it. The server and the relays end when this value is dropped.
 pub(crate) struct Site {
     /// The harness's own client.
     pub(crate) client: Client,
@@ -63,7 +63,7 @@ impl Site {
     pub(crate) async fn real(n_nodes: u32) -> Result<Self> {
         let assets = Assets::from_environment()?
             .context("KUBEBUILDER_ASSETS is not set: name the folder of etcd and kube-apiserver there")?;
-        // The flags make requests as fast as the machine allows, because this is not a test of API Priority and
+        // The flags make requests as fast as the machine allows, because the program does not test API Priority and
         // Fairness.
         let flags = ["--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"].map(str::to_owned);
         let control_plane =

@@ -28,7 +28,7 @@ use crate::{
 /// created.
 const DISABLED_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
 
-/// The differences of a control plane from the usual one.
+/// The differences of a control plane from the default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Additional flags for kube-apiserver.
@@ -100,7 +100,7 @@ impl ControlPlane {
         Ok(started)
     }
 
-    /// The folder of its files. The caller may add files. It is removed when this value is dropped.
+    /// The folder of its files. The caller may add files. The folder is removed when this value is dropped.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
@@ -130,7 +130,7 @@ impl ControlPlane {
         Ok(Client::try_from(config)?)
     }
 
-    /// Starts the API server and waits until it is ready. If it ran before, it has the same port and the same data.
+    /// Starts the API server and waits until it is ready. A restarted server has the same port and the same data.
     pub async fn start_api_server(&mut self) -> Result<()> {
         let mut process = Process::start(self.api_server_command())?;
         let client = self.client(User::Admin).await?;
@@ -172,7 +172,7 @@ impl ControlPlane {
         &self.etcd
     }
 
-    /// All requests of the schedulers' users, if [`Options::audit`] is set. Watches are included once they have ended.
+    /// All requests of the schedulers' users, if [`Options::audit`] is set. A watch is included once it has ended.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
         let log = fs::read_to_string(self.dir.path().join("audit.log")).context("cannot read the audit log")?;
         // The API server may still be writing the last line.

@@ -29,7 +29,7 @@ impl Objects {
         self.ask(Method::POST, collection, Some(("application/json", object))).await
     }
 
-    /// Reads an object; `None` if it does not exist.
+    /// Reads an object; `None` if the object does not exist.
     pub async fn get(&self, path: &str) -> Result<Option<Value>> {
         match self.ask(Method::GET, path, None).await {
             Ok(object) => Ok(Some(object)),
@@ -50,7 +50,7 @@ impl Objects {
         self.ask(Method::PATCH, path, Some(("application/merge-patch+json", patch))).await
     }
 
-    /// Deletes an object. A pod gets no grace period. It is not an error if the object no longer exists.
+    /// Deletes an object. A pod gets no grace period. A missing object is not an error.
     pub async fn delete(&self, path: &str) -> Result<()> {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         match self.ask(Method::DELETE, path, Some(("application/json", &options))).await {
@@ -70,7 +70,7 @@ impl Objects {
     }
 }
 
-/// Whether the server refused a request. If not, it did not answer the request.
+/// Whether the server refused a request, with a status code of 4xx.
 #[must_use]
 pub fn is_refused(error: &anyhow::Error) -> bool {
     code(error).is_some_and(|code| (400..500).contains(&code))

@@ -14,7 +14,7 @@ use crate::{
 const GROUP: &str = "/apis/resource.k8s.io/v1";
 pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/resourceclaims";
 const DRIVER: &str = "gpu.example.com";
-/// The classes of claims; some are more frequent.
+/// The classes of claims; some classes are more frequent.
 const CLASSES: [&str; 3] = ["gpu", "gpu", "large-gpu"];
 /// The number of claims in each namespace that several pods may name.
 const N_SHARED: u64 = 3;
@@ -45,7 +45,7 @@ pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
     objects
 }
 
-/// A change of the devices of a node, if it has any.
+/// A change of the devices of a node; `None` if the node has no devices.
 pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
     let number = u8::try_from(random.below(u64::from(n_nodes))).unwrap_or_default();
     let pool = nodes::name(number);
@@ -61,7 +61,8 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     let mut named = Vec::new();
     for number in 0..=random.below(2) {
         let shared = random.chance(25).then(|| format!("shared-{}", random.below(N_SHARED)));
-        // If a pod names a claim twice, kube-scheduler reserves it twice, which the API server refuses.
+        // If a pod names a claim twice, kube-scheduler reserves the claim twice, and the API server refuses the second
+        // reservation.
         let is_new = |name: &String| named.iter().all(|it: &Value| it["resourceClaimName"] != json!(name));
         let name = shared.filter(is_new).unwrap_or_else(|| format!("{}-{number}", name(pod)));
         let local = format!("devices-{number}");
@@ -75,11 +76,11 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     steps
 }
 
-/// The changes of the claims' controller after pods are deleted: it removes the reservations of such pods, and
+/// The changes of the claims' controller after pods are deleted: it removes the reservations of deleted pods, and
 /// deallocates a claim without reservations. Returns patches with their paths.
 pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
-    // The same pod has another uid on the other side. Names are unique.
+    // A pod has different uids on the two sides. Names are unique.
     let is_there =
         |consumer: &&Value| pods.iter().any(|pod| namespace(pod) == namespace(claim) && consumer["name"] == name(pod));
     let left: Vec<&Value> = reserved.iter().filter(is_there).collect();

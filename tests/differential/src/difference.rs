@@ -23,7 +23,7 @@ pub(crate) struct Difference {
     pub(crate) subject: String,
     pub(crate) kube_scheduler: String,
     pub(crate) berth: String,
-    /// The step at which it was seen, and further facts that help to understand it.
+    /// The step at which the difference was seen, and further facts that explain the difference.
     pub(crate) context: String,
 }
 

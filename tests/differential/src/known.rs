@@ -2,7 +2,7 @@
 
 use crate::difference::{Aspect, Difference};
 
-/// Series that only one of the two has, by the beginning of their names, with the reasons.
+/// Series that only one scheduler has, by the beginning of their names, with the reasons.
 const METRICS: &[(&str, &str)] = &[
     ("rest_client_", "Berth counts requests and their duration; the rest is about client-go itself"),
     (
@@ -26,7 +26,7 @@ const METRICS: &[(&str, &str)] = &[
 /// The kinds of objects that Berth patches instead of updating them as a whole.
 const PATCHED: [&str; 3] = [" resourceclaims", " persistentvolumeclaims", " persistentvolumes"];
 
-/// The reason why Berth differs, if it is known.
+/// The known reason why Berth differs; `None` if the difference is unexpected.
 pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
     match difference.aspect {
         Aspect::Metric => {

@@ -1,5 +1,5 @@
-//! The metrics that changed: the name and labels of each sample that is not zero, and the values of those that a fixed
-//! order of attempts determines.
+//! The metrics that changed: the name and labels of each sample that is not zero, and the values of samples that a
+//! fixed order of attempts determines.
 
 use std::collections::BTreeMap;
 

@@ -42,7 +42,7 @@ const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
 const CREATES: u64 = 62;
 /// The percentage of the other steps that change the devices of a node or the storage, if there are any.
 const CHANGES_OF_RESOURCES: u64 = 25;
-/// If there are more pods than this, steps delete some.
+/// If there are more pods than this number, steps delete some pods.
 const MANY_PODS: usize = 60;
 
 impl Plan {
@@ -50,8 +50,8 @@ impl Plan {
         Self { random: Random::new(seed), n_pods: 0, n_nodes, kind, next: VecDeque::new() }
     }
 
-    /// The objects that exist before nodes and pods, with their collections: namespaces, and in one of them a service.
-    /// The default constraints spread over its pods.
+    /// The objects that exist before nodes and pods, with their collections: namespaces, and a service in one
+    /// namespace. The default constraints spread over the service's pods.
     pub(crate) fn surroundings(&mut self) -> Vec<(String, Value)> {
         let namespace = |(name, team)| {
             let labels = json!({"team": team});
@@ -130,8 +130,8 @@ impl Plan {
         }
     }
 
-    /// All waiting pods except the last one, because it is not forced which of several is tried first after an event.
-    /// Pods with failing attempts are included.
+    /// All waiting pods except the last pod, because a scheduler may try any of several waiting pods first after an
+    /// event. Pods with failing attempts are included.
     pub(crate) fn superfluous(pods: &[Value]) -> Vec<Step> {
         let mut waiting: Vec<&Value> = pods.iter().filter(|pod| is_unschedulable(pod)).collect();
         waiting.sort_by_key(|pod| name(pod));
@@ -226,7 +226,7 @@ impl Plan {
     }
 }
 
-/// Limits amounts to those that fit into 64 bits even as thousandths, in sums and times a hundred. kube-scheduler
+/// Limits amounts to numbers that fit into 64 bits even as thousandths, in sums and times a hundred. kube-scheduler
 /// continues with 0 or with a truncated number for larger amounts, and Berth with the largest possible number.
 fn countable(amounts: &mut Value) {
     const LARGEST: &str = "9223372036854775807";

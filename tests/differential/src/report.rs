@@ -10,7 +10,7 @@ use crate::{
 /// The number of differences of one aspect that are shown completely.
 const N_SHOWN: usize = 20;
 
-/// Prints differences under a title. Those of one aspect with the same reason are shown together.
+/// Prints differences under a title. Differences of one aspect with the same reason are shown together.
 pub(crate) fn print(title: &str, differences: &[Difference]) {
     let mut by_reason: BTreeMap<(Aspect, Option<&str>), Vec<&Difference>> = BTreeMap::new();
     for difference in differences {

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// How pods come, and what they want.
+/// The ways in which pods come, and their requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoundKind {
     /// One change at a time, with the default profile.

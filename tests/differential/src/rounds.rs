@@ -52,7 +52,7 @@ struct Sides {
     berth: Side,
 }
 
-/// The number of checks after which a difference must be gone if it was only one of time.
+/// The number of checks after which a difference in time must be gone.
 const LOOKS: u32 = 40;
 
 impl fmt::Display for Round<'_> {
@@ -144,7 +144,7 @@ impl Round<'_> {
         sides.start_schedulers().await?;
         let mut differences = Vec::new();
         sides.compare("", &mut differences).await?;
-        // The difference of the pod that was tried first may explain the others.
+        // The difference about the pod that was tried first may explain the differences about other pods.
         let priority = |it: &Difference| pods.get(&it.subject).and_then(|pod| pod["spec"]["priority"].as_u64());
         differences.sort_by_key(|it| Reverse(priority(it)));
         for difference in &mut differences {

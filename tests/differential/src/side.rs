@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) path: std::path::PathBuf,
     /// The part of the command line before kube-scheduler's flags.
     pub(crate) command: Option<&'static str>,
-    /// Whether it logs each score.
+    /// Whether the scheduler logs each score.
     pub(crate) is_detailed: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Applied {
 
 impl Side {
     pub(crate) async fn start(assets: &Assets, program: Program, kind: RoundKind) -> Result<Self> {
-        // Pods contain their priorities; there are no classes. There is also no controller that removes finalizers from
+        // Pods contain their priorities, so no classes are needed. No controller runs that removes finalizers from
         // claims and volumes.
         let plugins = "ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection";
         let flags = vec![format!("--disable-admission-plugins={plugins}")];
@@ -147,7 +147,7 @@ impl Side {
             let mut attempts = of("scheduler_schedule_attempts_total");
             attempts.retain(|(series, _)| !series.contains("\"error"));
             let state = (outcomes(&pods), format!("{attempts:?}"));
-            // These pods are tried again and again.
+            // The scheduler tries such pods again and again.
             let n_failing = count(&pods, is_failing)?;
             let undecided: Vec<&str> = pods.iter().filter(|pod| !is_decided(pod)).map(name).collect();
             // A pod that names a missing claim is gated, and its status does not show it.
@@ -173,9 +173,9 @@ impl Side {
         Ok(())
     }
 
-    /// Does the work of the claims' controller: reservations of deleted pods are removed. It changes one claim at a
-    /// time, because it is not forced how many of several changes a scheduler sees before its next attempt. Returns
-    /// whether there was one.
+    /// Does the work of the claims' controller: reservations of deleted pods are removed. The function changes one
+    /// claim at a time, because a scheduler may see any number of several changes before its next attempt. Returns
+    /// whether a claim was changed.
     pub(crate) async fn release_claim(&self, pods: &[Value]) -> Result<bool> {
         let claims = self.objects.list(CLAIMS).await?;
         let release = claims.iter().map(|claim| devices::release(claim, pods)).find(|patches| !patches.is_empty());
@@ -186,7 +186,7 @@ impl Side {
         Ok(true)
     }
 
-    /// The state of volumes and of claims for them, in rounds that have some.
+    /// The state of volumes and of claims for them, in rounds with volumes.
     pub(crate) async fn volumes(&self) -> Result<BTreeMap<String, String>> {
         if self.kind != RoundKind::Volumes {
             return Ok(BTreeMap::new());
@@ -223,8 +223,8 @@ fn configuration(kubeconfig: &Path) -> Value {
     })
 }
 
-/// The weights. The scores of TaintToleration distinguish nodes of different ranks. They decide only if the sum of all
-/// other scores is the same, because the order of nodes, which breaks ties, is not forced at the start.
+/// The weights. The scores of TaintToleration distinguish nodes of different ranks. The weights matter only if the sums
+/// of all other scores are equal, because the order of nodes, which breaks ties, is not forced at the start.
 fn decisive_weights() -> Value {
     let others = [
         ("NodeAffinity", 2000),

@@ -6,7 +6,7 @@ use crate::outcomes::name;
 
 pub(crate) const NODES: &str = "/api/v1/nodes";
 
-/// One change. Paths are those of the API.
+/// One change. Paths are paths of the API.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     CreatePod(Value),

@@ -18,8 +18,8 @@ const DRIVER: &str = "disk.csi.example.com";
 /// A driver that reports the free capacity in each zone.
 const TRACKED_DRIVER: &str = "tracked.csi.example.com";
 const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
-/// The classes of claims. Volumes of the last class would be bound when the claim is created, but no controller does
-/// that here.
+/// The classes of claims. Volumes of the last class would be bound when the claim is created, but no such controller
+/// runs.
 const CLASSES: [&str; 8] = ["local", "local", "local", "dynamic", "dynamic", "zonal", "tracked", "immediate"];
 const SIZES: [&str; 4] = ["1Gi", "5Gi", "5Gi", "20Gi"];
 const ZONES: [&str; 3] = ["z0", "z1", "z2"];
@@ -218,7 +218,7 @@ fn mode(random: &mut Random) -> &'static str {
     if random.chance(20) { "ReadWriteOncePod" } else { "ReadWriteOnce" }
 }
 
-/// A disk that the pod names itself. Another pod may name it, too.
+/// A disk that the pod names itself. Another pod may name the same disk.
 fn disk(random: &mut Random) -> Value {
     let (disk, read_only) = (format!("disk-{}", random.below(3)), random.chance(50));
     match random.below(4) {

@@ -184,8 +184,8 @@ impl Bench {
         .await
     }
 
-    /// Waits until this number of pods is bound, and checks that the API server accepted no two bindings of one pod.
-    /// The answer to a scheduler that was killed before the answer is not recorded.
+    /// Waits until this number of pods is bound, and checks that the API server accepted no two bindings of one pod. An
+    /// answer is not recorded if the scheduler was killed before the answer.
     pub(crate) async fn all_bound_once(&self, n_pods: usize) -> Result<()> {
         until(&format!("{n_pods} bound pods"), async || {
             let pods = self.objects.list(PODS).await?;

@@ -39,7 +39,7 @@ pub(crate) fn pod(name: &str, cpu: &str, spec: Value) -> Value {
     pod
 }
 
-/// The node of a pod, if it has one.
+/// The node of a pod; `None` for a pod without a node.
 pub(crate) fn node_of(pod: &Value) -> Option<&str> {
     pod["spec"]["nodeName"].as_str()
 }

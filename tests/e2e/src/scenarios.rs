@@ -16,7 +16,7 @@ use futures::future::LocalBoxFuture;
 
 use crate::bench::Bench;
 
-/// One scenario: its name on the command line, and what it does.
+/// One scenario: its name on the command line, and its function.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) run: fn(&Bench) -> LocalBoxFuture<'_, anyhow::Result<()>>,

@@ -44,7 +44,7 @@ pub(crate) fn plugin_args(bytes: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-    // The same arguments, after they have passed through a configuration.
+    // The arguments, after they have passed through a configuration.
     let Ok(args) = serde_json::from_str::<Value>(text) else { return };
     let Some(plugin) = args.get("kind").and_then(Value::as_str).and_then(|kind| kind.strip_suffix("Args")) else {
         return;

@@ -1,5 +1,5 @@
-//! An arbitrary cluster and pod go through the whole cycle with all default plugins, twice. The cluster changes in
-//! between.
+//! An arbitrary cluster and pod go through the whole cycle with all default plugins, twice. The cluster changes between
+//! the two cycles.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(bytes: &[u8]) {
     alone(&mut profile, &cluster, &pod);
 }
 
-/// The document's profile, or the default profile if that one is refused.
+/// The document's profile, or the default profile if the document's profile is refused.
 fn profile(document: Option<&Value>) -> Profile {
     let in_tree = InTree::new(&berth_builtins::factories());
     let config = berth_config::Profile::from_json(document, &in_tree)

@@ -4,8 +4,8 @@
 //! xtask fuzz` generates the bytes. This crate's test replays the seeds in `fuzz/seeds`, which has a folder for each
 //! target, without further tools. The input of each crash that was found is kept as a seed.
 //!
-//! Parts that need an engine, a socket or a directory have such tests in their own crates. They use [`rounds`] from
-//! here.
+//! Parts that need an engine, a socket or a directory have such tests in their own crates, which use [`rounds`] of this
+//! crate.
 
 mod cluster;
 mod configuration;

@@ -38,7 +38,7 @@ pub enum Behavior {
     ShortDryRun = 13,
     /// Answers filter with an error.
     Error = 14,
-    /// Reports in filter that it read data which its manifest does not name.
+    /// Reports in filter a read of data which its manifest does not name.
     ReadUndeclared = 15,
 }
 
@@ -58,7 +58,7 @@ pub fn by_priority() -> Result<Vec<u8>> {
     by_priority_named("ByPriority")
 }
 
-/// The same plugin under another name of at most 128 bytes. It is another binary for a swap.
+/// The plugin under another name of at most 128 bytes. It is another binary for a swap.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -66,7 +66,7 @@ pub fn by_priority_named(name: &str) -> Result<Vec<u8>> {
     assemble(name, FUNCTIONS)
 }
 
-/// The same plugin under another name. It asks for pods as JSON.
+/// The plugin under another name, with a manifest that asks for pods as JSON.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -75,7 +75,7 @@ pub fn wants_pod_json(name: &str) -> Result<Vec<u8>> {
     assemble(name, &format!("{FUNCTIONS}\n  (data (i32.const 281) \"\\01\")"))
 }
 
-/// The same plugin under another name. It follows pods, and counts the pods that are placed and removed as `placed` and
+/// The plugin under another name. It follows pods, and counts the pods that are placed and removed as `placed` and
 /// `removed`.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ pub fn follows_pods(name: &str) -> Result<Vec<u8>> {
     assemble(name, &format!("{functions}{data}"))
 }
 
-/// A plugin of this name that always behaves in this way, whatever the pod.
+/// A plugin of this name that always behaves in this way, for every pod.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin `CarriesState`. It scores every node with the number of pods that it or an earlier binary was shown. It
-/// only restores states of four bytes.
+/// The plugin `CarriesState`. The score of every node is the number of pods that this binary or an earlier binary was
+/// shown. The plugin only restores states of four bytes.
 ///
 /// # Errors
 /// The text does not assemble.

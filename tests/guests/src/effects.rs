@@ -121,7 +121,7 @@ fn list(bytes: &mut Vec<u8>, element: &[u32]) -> [u32; 2] {
     [at, 1]
 }
 
-/// The address of the bytes after they are appended, and their number.
+/// The address of the appended bytes, and their number.
 fn place(bytes: &mut Vec<u8>, new: &[u8]) -> [u32; 2] {
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let at = word(BASE + bytes.len());

@@ -14,7 +14,7 @@ pub(crate) fn component(items: &[&str], packages: &[&str], module: &str) -> Resu
     encode(resolve, items, packages, module)
 }
 
-/// The same without the contract in `wit/`, for components that were written for another contract.
+/// Assembles a component without the contract in `wit/`, for components that were written for another contract.
 pub(crate) fn foreign_component(items: &[&str], packages: &[&str], module: &str) -> Result<Vec<u8>> {
     encode(Resolve::default(), items, packages, module)
 }
@@ -46,7 +46,7 @@ pub(crate) struct Start {
     pub(crate) configure: &'static str,
 }
 
-/// The same with actions in its first calls.
+/// Assembles a component with actions in its first calls.
 pub(crate) fn module_that_starts(name: &str, imports: &str, rest: &str, start: Start) -> String {
     let Start { describe, configure } = start;
     let name_length = name.len();

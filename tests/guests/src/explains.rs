@@ -4,18 +4,18 @@ use anyhow::Result;
 
 use crate::encode;
 
-/// What a plugin of [`explains`] does if it is asked for its words.
+/// The answer of a plugin of [`explains`] that is asked for its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// It says `keeps to` and `itself` on two lines about a pod, and `likes it` about a pod on a node.
+    /// The plugin says `keeps to` and `itself` on two lines about a pod, and `likes it` about a pod on a node.
     Short,
-    /// It says nothing.
+    /// The plugin says nothing.
     None,
-    /// It says a mebibyte of the letter x.
+    /// The plugin says a mebibyte of the letter x.
     Mebibyte,
-    /// It traps.
+    /// The plugin traps.
     Trap,
-    /// It never answers.
+    /// The plugin never answers.
     Spin,
 }
 

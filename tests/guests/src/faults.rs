@@ -1,4 +1,4 @@
-//! Plugins with one fault at one extension point, whatever the pod is.
+//! Plugins with one fault at one extension point, with any pod.
 
 use anyhow::Result;
 
@@ -14,9 +14,9 @@ pub enum GuestFault {
     ExhaustMemory,
     /// Recurses until the stack is used up.
     ExhaustStack,
-    /// Reads just below address 0, as a component does that has its stack there and used it up.
+    /// Reads just below address 0, as a component does that has its stack at address 0 and used it up.
     ReadBelow,
-    /// Calls a function that is not there, as a component does whose author left out the method.
+    /// Calls a function that does not exist, as a component does whose author left out the method.
     NoMethod,
     /// Answers with a reason of 5,000 bytes, where the answer is a `result`.
     LongReason,
@@ -33,8 +33,7 @@ impl GuestFault {
             GuestFault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
             GuestFault::ReadBelow => "(drop (i32.load (i32.mul (memory.size) (i32.const -16))))",
             GuestFault::NoMethod => "(call_indirect $methods (type $method) (i32.const 0))",
-            // The second page contains only zeros. They are valid text, and empty texts if they are read as a list of
-            // texts.
+            // The second page contains only zeros. The zeros are valid text, and also a valid list of empty texts.
             GuestFault::LongReason => {
                 "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
                 (return (call $refuse (i32.const 2112) (i32.const 1)))"

@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name for PreFilter, which rejects pods until it learns of a pod on a node. It registers only for
-/// new nodes, so the pods that it rejected are not tried again when another pod gets a node.
+/// The plugin of this name for PreFilter, which rejects pods until it learns of a pod on a node. The plugin registers
+/// only for new nodes, so its rejected pods are not tried again when another pod gets a node.
 ///
 /// # Errors
 /// The text does not assemble.

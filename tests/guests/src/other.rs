@@ -1,4 +1,4 @@
-//! Binaries that must be refused when they are loaded.
+//! Binaries that the host must refuse to load.
 
 use anyhow::Result;
 
@@ -22,7 +22,7 @@ pub fn imports_wasi() -> Result<Vec<u8>> {
     opens_files("Wasi")
 }
 
-/// The same under another name.
+/// The component under another name.
 ///
 /// # Errors
 /// The text does not assemble.

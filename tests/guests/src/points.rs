@@ -123,7 +123,7 @@ pub(crate) fn plugin(name: &str, at: At, body: &str, effects: (u32, u32), rest: 
     plugin_that_starts(name, at, body, effects, rest, Start::default())
 }
 
-/// The same with actions in its first calls.
+/// The plugin with actions in its first calls.
 pub(crate) fn plugin_that_starts(
     name: &str,
     at: At,
@@ -139,7 +139,7 @@ pub(crate) fn plugin_that_starts(
         "export berth:scheduler/cycle@0.2.0",
         &interface,
     ];
-    // This point is only called for plugins that have both.
+    // The point is only called for plugins that have both interfaces.
     if at == At::PreBindPreFlight {
         items.push("export berth:scheduler/pre-bind@0.2.0");
     }

@@ -33,7 +33,7 @@ pub fn shows_objects(name: &str, api_version: &str, kind: &str) -> Result<Vec<u8
 }
 
 /// The plugin of this name for Filter that lets everything pass, and registers for new objects of a resource. The
-/// resource has the form that plugins use when they register for events.
+/// resource has the form of registrations for events.
 ///
 /// # Errors
 /// The text does not assemble.

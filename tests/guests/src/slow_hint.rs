@@ -13,7 +13,7 @@ pub fn slow_hint(name: &str) -> Result<Vec<u8>> {
     hinting(name, DAWDLES)
 }
 
-/// The same plugin, but the hint traps.
+/// The plugin with a hint that traps.
 ///
 /// # Errors
 /// The text does not assemble.

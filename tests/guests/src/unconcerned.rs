@@ -1,11 +1,11 @@
-//! A plugin that no pod affects, on whatever node it is.
+//! A plugin that no pod on a node affects.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name for PreEnqueue, which admits the first pod and traps at the second one. It follows pods, and
-/// answers that none affects it. It traps if it then gets a pod on a node.
+/// The plugin of this name for PreEnqueue, which admits the first pod and traps at the second pod. The plugin follows
+/// pods, and answers that no pod affects it. It traps if it is then sent a pod on a node.
 ///
 /// # Errors
 /// The text does not assemble.

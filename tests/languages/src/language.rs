@@ -18,7 +18,7 @@ pub struct Language {
     pub folder: &'static str,
 }
 
-/// The languages with a toolchain of their own. Rust's toolchain is part of the repository.
+/// The languages with a separate toolchain. Rust's toolchain is part of the repository.
 pub const LANGUAGES: [Language; 4] = [
     Language { name: "C", folder: "c" },
     Language { name: "Python", folder: "python" },
@@ -56,10 +56,10 @@ fn is_required(folder: &str) -> bool {
 /// Runs the build script of a plugin's folder.
 ///
 /// # Errors
-/// The output of the script, if it fails.
+/// The script fails. The error contains its output.
 pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
     let mut script = Command::new(plugin.join("build.sh"));
-    // These variables of the outer cargo are meant for the host.
+    // The variables of the outer cargo are meant for the host.
     for (variable, _) in env::vars_os() {
         let is_cargos = variable.to_string_lossy().starts_with("CARGO_") && variable != "CARGO_HOME";
         if is_cargos || variable == "RUSTFLAGS" {

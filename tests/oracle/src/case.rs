@@ -158,7 +158,7 @@ pub struct NodeVerdict {
     pub reasons: Vec<String>,
     #[serde(default)]
     pub nominated_pods_present: bool,
-    /// Every plugin that does not pass, on its own and without nominated pods.
+    /// Every plugin that rejects the node, on its own and without nominated pods.
     #[serde(default)]
     pub failing: BTreeMap<String, Verdict>,
 }
@@ -202,7 +202,7 @@ pub struct PostFilter {
     pub best: Vec<String>,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// The same without DynamicResources.
+    /// The answers without DynamicResources.
     #[serde(rename = "withoutDRA")]
     pub without_claims: Option<WithoutClaims>,
     /// The allocated claims of the pod, of which any one is deallocated.

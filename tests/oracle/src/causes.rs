@@ -1,5 +1,5 @@
-//! The answers of recorded cases in another release than the recorded one, and the causes. Each difference is caused by
-//! a feature.
+//! The answers of recorded cases in another release than the recorded release, and the causes. Each difference is
+//! caused by a feature.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,7 @@ pub fn check(case: &Case, execution: &dyn Execution) -> Findings {
     check_as(case, Features::default(), execution)
 }
 
-/// The same with other features.
+/// Runs a case with other features.
 #[must_use]
 pub fn check_as(case: &Case, features: Features, execution: &dyn Execution) -> Findings {
     let mut findings = Findings::default();

@@ -14,7 +14,7 @@ pub(crate) fn recorded(case: &Case, features: Features) -> Result<(TestCluster, 
     Ok((cluster, pod))
 }
 
-/// The current time. The times in recorded objects are long before or long after it.
+/// The current time. The times in recorded objects are long before or long after the current time.
 const NOW: &str = "2026-06-01T00:00:00Z";
 
 /// The cluster, which must still be settled.

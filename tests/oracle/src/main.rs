@@ -24,7 +24,7 @@ struct Args {
     /// Only this family, that is, this file without its ending.
     #[arg(long)]
     family: Option<String>,
-    /// How the plugins are run.
+    /// The execution of the plugins.
     #[arg(long, value_enum, default_value_t = How::Both)]
     execution: How,
     /// Take the components from this folder of NAME.wasm files instead of the embedded ones.

@@ -1,5 +1,5 @@
 //! Compares the events for which plugins register in the queue with the events in their manifests, and their queueing
-//! hints with the recorded ones.
+//! hints with the recorded hints.
 
 use berth_framework::ClusterEvent;
 use berth_model::Features;

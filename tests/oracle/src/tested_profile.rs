@@ -27,9 +27,9 @@ pub struct TestedProfile {
     pub profile: Profile,
     /// The plugins that the configuration enables but the execution does not have.
     missing: BTreeSet<PluginName>,
-    /// All Filter plugins in order, including missing ones.
+    /// All Filter plugins in order, including missing plugins.
     filters: Vec<PluginName>,
-    /// The weights of all Score plugins, including missing ones.
+    /// The weights of all Score plugins, including missing plugins.
     pub(crate) weights: BTreeMap<String, i64>,
 }
 
@@ -37,7 +37,7 @@ impl TestedProfile {
     /// kube-scheduler's default profile, with the gates of the release.
     ///
     /// # Errors
-    /// The execution lacks a plugin that it should have.
+    /// A plugin of the profile is missing in this execution.
     pub fn defaults(execution: &dyn Execution) -> Result<Self> {
         Self::build(None, Features::default(), execution)
     }
@@ -45,7 +45,7 @@ impl TestedProfile {
     /// The profile of the recorded entry of a configuration file, or the default profile without an entry.
     ///
     /// # Errors
-    /// The entry is invalid, or the execution lacks a plugin that it should have.
+    /// The entry is invalid, or a plugin of the profile is missing in this execution.
     pub fn build(profile: Option<&Value>, features: Features, execution: &dyn Execution) -> Result<Self> {
         let in_tree = InTree::new(&berth_builtins::factories()).with_features(features);
         let config = berth_config::Profile::from_json(profile, &in_tree)?;

@@ -117,7 +117,7 @@ fn small_families_as_components() -> Result<()> {
     ["fit", "taints", "affinity", "ports", "images"].into_iter().try_for_each(|family| agrees_in(family, &wasm, true))
 }
 
-/// Families that need plugins which do not exist yet agree in the other answers.
+/// Families that need plugins which do not exist yet agree in the answers of all other plugins.
 #[test]
 fn other_families() -> Result<()> {
     ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios", "devices", "gated"]
@@ -158,7 +158,7 @@ fn n_differences(family: &str, execution: &dyn Execution) -> Result<usize> {
 }
 
 /// kube-scheduler answered these cases with a gate at another value than the default. Berth answers as recorded only
-/// with that value.
+/// with this value.
 #[test]
 fn each_gate_of_the_cases_changes_an_answer() -> Result<()> {
     let suite = suite()?;

@@ -18,7 +18,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Different addresses on loopback that were free a moment ago.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
-    // All are held until the last one is known.
+    // All ports are held until the last port is known.
     let mut listeners = Vec::with_capacity(N);
     for address in &mut addresses {
         let listener = TcpListener::bind("127.0.0.1:0").context("a free port")?;
@@ -52,7 +52,7 @@ impl Endpoints {
         Ok(body)
     }
 
-    /// Repeats the request until the answer is as expected, whatever its status code is, and returns its body.
+    /// Repeats the request until the answer is as expected, with any status code, and returns its body.
     pub async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> Result<String> {
         let endpoints = *self;
         let mut last = String::new();

@@ -19,7 +19,7 @@ enum Stream {
     Err,
 }
 
-/// A process, which is killed when this is dropped.
+/// A process, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -37,7 +37,7 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts a program without input, and reads what it writes.
+    /// Starts a program without input, and reads its output.
     pub fn start(mut command: Command) -> Result<Self> {
         let title = format!("{command:?}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{Endpoints, Process};
 
-/// The program of this name that was built beside the running one.
+/// The program of this name that was built beside the running program.
 pub fn beside(name: &str) -> Result<PathBuf> {
     let program = env::current_exe()?.with_file_name(name);
     ensure!(program.is_file(), "{} is not there; the cargo xtask command builds it", program.display());
@@ -36,7 +36,7 @@ pub fn scheduler_command(program: &Path) -> Command {
     }
 }
 
-/// The same as [`berth`] for a scheduler, which may have a memory limit.
+/// [`berth`] for a scheduler, which may have a memory limit.
 #[must_use]
 pub fn berth_scheduler(program: &Path, home: &Path) -> Command {
     without_surroundings(scheduler_command(program), home)
@@ -57,7 +57,7 @@ fn without_surroundings(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// A scheduler, which is killed when this is dropped.
+/// A scheduler, which is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Scheduler {
     pub process: Process,

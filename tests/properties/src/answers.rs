@@ -128,7 +128,7 @@ impl ProfileRun<'_> {
         }
     }
 
-    /// A few nodes without some of their pods, and with nominated ones.
+    /// A few nodes without some of their pods, and with nominated pods.
     fn dry_runs(&mut self, call: &Call<'_>, findings: &Findings, answers: &mut Answers) {
         let mut random = Random::new(self.seed);
         let nominated = self.cluster.nominated_pods(self.pod);

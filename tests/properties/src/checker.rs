@@ -1,4 +1,4 @@
-//! Checks placements. The rules are those of Kubernetes' documentation, applied to the objects' JSON.
+//! Checks placements. The rules come from Kubernetes' documentation, applied to the objects' JSON.
 //!
 //! The checker shares no code with the plugins, and it is not fast: each question examines everything. If the
 //! documentation leaves a gap, the comment says how kube-scheduler fills it.
@@ -27,7 +27,7 @@ pub struct Facts<'a> {
     pub objects: &'a BTreeMap<(Kind, String, String), Value>,
 }
 
-/// The entries of a list; empty if it is absent.
+/// The entries of a list; empty if the list is absent.
 fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

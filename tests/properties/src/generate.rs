@@ -1,7 +1,7 @@
 //! Random clusters and pods, which are generated from the meaning of the API's types.
 //!
-//! A cluster is a set of recipes. proptest removes objects and switches features off, and the rest stays the same. The
-//! names come from small alphabets, so that selectors, taints and claims often match.
+//! A cluster is a set of recipes. proptest removes objects and switches features off, and all other recipes do not
+//! change. The names come from small alphabets, so that selectors, taints and claims often match.
 
 pub mod nodes;
 pub mod objects;
@@ -75,7 +75,7 @@ impl ClusterRecipe {
     }
 }
 
-/// A field of an object; empty if it is absent.
+/// A field of an object; empty if the field is absent.
 #[must_use]
 pub fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -114,8 +114,8 @@ pub fn pending_recipe() -> impl Strategy<Value = Recipe> {
 }
 
 impl ClusterRecipe {
-    /// Removes some objects and adds those of `other`, which replace objects of the same number. The remaining pods may
-    /// get other labels.
+    /// Removes some objects and adds the objects of `other`, which replace objects of the same number. The remaining
+    /// pods may get other labels.
     pub fn change(&mut self, other: &ClusterRecipe, choices: u64) {
         let mut random = Random::new(choices);
         self.nodes.retain(|_, _| random.chance(80));

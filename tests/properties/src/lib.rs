@@ -1,12 +1,12 @@
 //! Properties of whole profiles, which are checked on random clusters.
 //!
 //! - `tests/agreement`: the default plugins give the same answers as components and natively. They also give the same
-//!   answers if they followed every change of a cluster or see it for the first time.
+//!   answers whether they followed every change of a cluster or see the cluster for the first time.
 //! - `tests/placements.rs`: no placement of the scheduler violates a rule of the documentation.
 //!
 //! [`generate`] makes clusters from the meaning of the API's types; nothing is recorded. [`N_CASES`] is the number of
-//! cases in a run of the tests. The environment variable `PROPTEST_CASES` replaces it, for long runs. A failing case is
-//! shrunk, and printed with its objects.
+//! cases in a run of the tests. The environment variable `PROPTEST_CASES` replaces this number, for long runs. A
+//! failing case is shrunk, and printed with its objects.
 
 #![expect(clippy::panic, reason = "the whole crate is a test: what it cannot go on without ends the run")]
 

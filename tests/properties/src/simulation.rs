@@ -1,7 +1,7 @@
 //! The real scheduler in a simulated cluster. Its API server and controllers carry out every request immediately.
 //!
 //! Every placement is checked when the scheduler assumes it. Volumes and devices are checked again when the pod is
-//! bound, because they are only created by then.
+//! bound, because they are created only before the binding.
 
 use std::collections::BTreeMap;
 
@@ -201,8 +201,8 @@ impl Simulation {
         self.send(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
     }
 
-    /// Whether a claim has a device of another claim. Generated claims must not, because a scheduler never allocates a
-    /// device twice.
+    /// Whether a claim has a device of another claim. Generated claims must not share a device, because a scheduler
+    /// never allocates a device twice.
     fn has_device_of_others(&self, claim: &Value) -> bool {
         let devices = |claim: &Value| -> Vec<[Value; 3]> {
             let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array);

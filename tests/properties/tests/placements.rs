@@ -91,7 +91,7 @@ fn the_same_steps_lead_to_the_same_placements() {
         .unwrap();
 }
 
-/// Most pods are made from one of these recipes.
+/// Most pods are made from a recipe of this list.
 fn step_of_one_of(recipes: Vec<Recipe>) -> impl Strategy<Value = ClusterStep> {
     let alike = prop::sample::select(recipes);
     prop_oneof![

@@ -74,8 +74,8 @@ impl Case {
         nodes.chain(objects).chain(placed).collect()
     }
 
-    /// The pods are created one by one. After an eviction, enough time passes that pods are tried again even if no
-    /// event says that they may fit.
+    /// The pods are created one by one. After an eviction, enough time passes for all pods to be tried again, even
+    /// without an event.
     fn run(&self, running: &mut Simulation) {
         self.steps().iter().for_each(|step| running.step(step));
         for recipe in &self.pending {
@@ -90,7 +90,7 @@ impl Case {
         }
     }
 
-    /// The same cluster as a manifest.
+    /// The cluster as a manifest.
     fn manifest(&self) -> String {
         let nodes = (0..).zip(&self.nodes).map(|(number, recipe)| {
             let mut node = nodes::node(number, recipe);
@@ -105,7 +105,7 @@ impl Case {
             .map(|((kind, number), recipe)| {
                 let mut object = objects::object(*kind, *number, recipe);
                 if object["apiVersion"] == "apps/v1" {
-                    // The case lists the pods itself. A workload without replicas adds no others.
+                    // The case lists the pods itself. A workload with no replicas adds no pods.
                     object["spec"]["replicas"] = json!(0);
                 }
                 (["/kind", "/metadata/namespace", "/metadata/name"].map(|field| text(&object, field)), object)

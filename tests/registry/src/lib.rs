@@ -21,7 +21,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// A registry that serves until it is dropped.
+/// A registry that serves until this value is dropped.
 #[derive(Debug)]
 pub struct TestRegistry {
     address: SocketAddr,
@@ -217,7 +217,7 @@ fn upload(
 fn blob(contents: &Contents, name: &str, address: SocketAddr) -> Response {
     let Some(found) = contents.blobs.get(name) else { return failure(StatusCode::NOT_FOUND, "BLOB_UNKNOWN") };
     if contents.behaviour.redirects {
-        // The same machine under another name is another host for HTTP.
+        // A machine under another name is another host for HTTP.
         let location = format!("http://localhost:{}/storage/{name}", address.port());
         return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response();
     }

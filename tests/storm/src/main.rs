@@ -1,10 +1,10 @@
 //! `swap-storm`: a steady stream of pods while every plugin's binary is replaced again and again.
 //!
 //! The API server and the scheduler run as two processes, with 1,000 nodes. The first phase has native plugins and no
-//! swaps. In the second phase, components are replaced by other working ones. An equally long time without swaps
+//! swaps. In the second phase, components are replaced by other working components. An equally long time without swaps
 //! follows, for comparison. In the third phase, each round puts one file after the other into the plugins directory:
-//! equal binaries, other working ones, and binaries that trap, loop, allocate without end, give wrong answers, are
-//! slow, or are not plugins. After each file, the serving version must be a working one. At the end, every pod must
+//! equal binaries, other working binaries, and binaries that trap, loop, allocate without end, give wrong answers, are
+//! slow, or are not plugins. After each file, the serving version must be a working binary. At the end, every pod must
 //! have been bound exactly once, and the scheduler's memory must not have grown from round to round.
 //!
 //! The exit code is 1 if a pod was lost or bound twice, if a broken version continued to serve, or if memory leaks. The
@@ -73,8 +73,8 @@ async fn storm(arguments: &Arguments) -> Result<()> {
     check_memory(&memory)
 }
 
-/// Swaps between working binaries, which should not slow cycles down. The same time without swaps follows, so that the
-/// longest cycles of equally many are compared.
+/// Swaps between working binaries. These swaps should not slow cycles down. An equally long time without swaps follows,
+/// so that both sides have equally many cycles.
 async fn swap_working_binaries(
     arguments: &Arguments,
     processes: &Processes,

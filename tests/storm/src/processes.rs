@@ -45,13 +45,13 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Starts both. The scheduler meets these faults at the API server, if there are any. The rules are those of `berth
-    /// sandbox --faults`.
+    /// Starts both processes. The scheduler meets these faults at the API server, if there are any. The rules have the
+    /// form of `berth sandbox --faults`.
     pub async fn start(n_nodes: u32, faults: Option<&Value>) -> Result<Self> {
         Self::start_with(n_nodes, faults, ("", "")).await
     }
 
-    /// The same with additional lines of the scheduler's configuration and of the plugins' configuration.
+    /// Starts both processes with additional lines of the scheduler's configuration and of the plugins' configuration.
     pub async fn start_with(n_nodes: u32, faults: Option<&Value>, (config, rules): (&str, &str)) -> Result<Self> {
         let more = (config, rules);
         let dir = tempfile::tempdir()?;

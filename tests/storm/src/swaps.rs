@@ -1,7 +1,7 @@
 //! Replaces plugin binaries and waits until the scheduler has reacted correctly.
 //!
-//! A working binary must serve, a broken one must be replaced by a working one, and a file that is not a plugin must be
-//! refused while the previous version continues to serve.
+//! A working binary must serve, a broken binary must be replaced by a working binary, and a file that is not a plugin
+//! must be refused while the previous version continues to serve.
 
 use std::{
     collections::BTreeSet,
@@ -20,8 +20,8 @@ use crate::{Processes, percentile};
 /// The time within which a change takes effect, including the compilation.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Plugins without which nothing can be bound, or that every queue needs. They only get working binaries, and files
-/// that are not plugins.
+/// Plugins that every binding or every queue needs. The storm only gives them working binaries, and files that are not
+/// plugins.
 const ESSENTIAL: [&str; 3] = ["DefaultBinder", "PrioritySort", "SchedulingGates"];
 
 /// A file for the plugins directory.
@@ -113,7 +113,7 @@ impl Swaps {
         COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Native))
     }
 
-    /// Replaces every plugin with an equal one, with one that gives other answers, and with itself.
+    /// Replaces every plugin with an equal plugin, with a plugin that gives other answers, and with itself.
     pub fn round_of_working_binaries(&mut self, processes: &Processes) -> Result<()> {
         for component in &COMPONENTS {
             self.swap(processes, component, BinaryKind::Equal)?;
@@ -227,7 +227,7 @@ impl Swaps {
     }
 }
 
-/// The same component with another digest.
+/// The component with another digest.
 fn salted(component: &[u8], salt: u64) -> Vec<u8> {
     let mut bytes = component.to_vec();
     let name = b"salt";

@@ -60,6 +60,11 @@ const RULES: &[Rule] = &[
         ],
         &["clap"],
     ),
+    rule(
+        "berth-bench-processes",
+        &["berth-bench", "berth-cluster", "berth-config", "berth-model", "berth-telemetry"],
+        &["axum", "clap", "hyper", "k8s-openapi", "kube", "tokio"],
+    ),
     rule("berth-what-if", &["berth-framework", "berth-model", "berth-scheduler"], &[]),
     rule("berth-author", &["berth-framework", "berth-model", "berth-scheduler", "berth-testing"], &[]),
     rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
@@ -197,6 +202,7 @@ const RULES: &[Rule] = &[
         "berth-host",
         &[
             "berth-bench",
+            "berth-bench-processes",
             "berth-builtins",
             "berth-cluster",
             "berth-components",
@@ -291,7 +297,7 @@ const PLUGIN: Rule = rule("", &["berth-builtins", "berth-sdk"], &[]);
 /// The workspace's dependencies.
 #[derive(Debug, Default, PartialEq)]
 struct Graph {
-    /// The crates of the workspace, and those in the folders of plugins.
+    /// The crates of the workspace, and the crates in the folders of plugins.
     ours: BTreeSet<String>,
     plugins: BTreeSet<String>,
     edges: BTreeMap<String, BTreeSet<String>>,

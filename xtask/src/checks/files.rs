@@ -1,5 +1,6 @@
 //! Checks of files that lints do not make: a file says what lives in it, is not too long, is named by some `mod`, has
-//! types as errors, begins its comments with a subject, and cites only sources that a reader can open.
+//! types as errors, begins its comments with a subject, and cites only sources that a reader can open. The binary's
+//! package has few lines.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -14,6 +15,9 @@ use super::{module_tree::Tree, packages::Package};
 
 /// The most lines of a file without its tests. A longer file must be split.
 const MAX_LINES: usize = 600;
+/// The maximum number of lines of a package's sources without tests. The binary only connects its commands with the
+/// libraries.
+const MAX_LINES_OF_PACKAGES: Ceilings = &[("berth-host", 4_999)];
 const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 /// Words that no sentence of a comment may begin with, since a sentence begins with its subject.
 const NO_SUBJECTS: [&str; 2] = ["Of ", "To "];
@@ -21,7 +25,7 @@ const NO_SUBJECTS: [&str; 2] = ["Of ", "To "];
 /// The folders of libraries. Their errors must be types.
 const LIBRARIES: [&str; 2] = ["crates", "sdks"];
 /// The number of types `Result<_, String>` that a library may name outside its tests. Libraries that are not listed may
-/// name none. The SDK for Rust implements signatures that are generated from WIT.
+/// name no such type. The SDK for Rust implements signatures that are generated from WIT.
 const TEXTS_AS_ERRORS: Ceilings = &[("berth-sdk", 2)];
 /// The number of comments of a package that may cite a document outside the repository.
 const MISSING_SOURCES: Ceilings = &[];
@@ -33,10 +37,13 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     for package in packages {
         complaints.extend(orphans(package)?);
-        let (mut texts_as_errors, mut missing_sources) = (Vec::new(), Vec::new());
+        let (mut texts_as_errors, mut missing_sources, mut lines) = (Vec::new(), Vec::new(), 0);
         for file in &package.files {
             let text = fs::read_to_string(file)?;
             complaints.extend(in_file(file, &text));
+            if file.starts_with(package.folder.join("src")) && !is_test(file) {
+                lines += n_lines(&text);
+            }
             missing_sources
                 .extend(lines_that_cite_what_is_not_here(&text).map(|line| format!("{}:{line}", file.display())));
             let is_library = LIBRARIES.iter().any(|folder| package.folder.starts_with(folder));
@@ -45,6 +52,7 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
                 texts_as_errors.extend(vec![file.display().to_string(); count_texts_as_errors(tokens)]);
             }
         }
+        complaints.extend(too_long(&package.name, lines));
         let wrong = "is not an error type; make one";
         complaints.extend(above(TEXTS_AS_ERRORS, &package.name, "`Result<_, String>`", wrong, texts_as_errors));
         let wrong = "names a document that is not in the repository; cite a KEP, a page of kubernetes.io or a file of kube-scheduler";
@@ -62,6 +70,21 @@ fn above(ceilings: Ceilings, package: &str, what: &str, wrong: &str, found: Vec<
     (n_found > allowed).then(|| format!("{package}: {what} {wrong} ({n_found} found, {allowed} allowed): {places}"))
 }
 
+/// Complains if the package's sources have more lines than its ceiling allows.
+fn too_long(package: &str, n_lines: usize) -> Option<String> {
+    let (_, ceiling) = MAX_LINES_OF_PACKAGES.iter().find(|(name, _)| *name == package)?;
+    (n_lines > *ceiling).then(|| {
+        format!(
+            "{package}: {n_lines} lines without tests; move some of them to a library, so that at most {ceiling} remain"
+        )
+    })
+}
+
+/// The number of lines without tests.
+fn n_lines(text: &str) -> usize {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines().count()
+}
+
 /// Whether the file holds only tests.
 fn is_test(file: &Path) -> bool {
     file.iter().any(|part| part == "tests" || part == "tests.rs")
@@ -73,8 +96,7 @@ fn in_file(file: &Path, text: &str) -> Vec<String> {
     if !text.starts_with("//!") {
         complaints.push(format!("{file_name}: open the file with `//!`, saying what lives here"));
     }
-    let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let n_lines = body.lines().count();
+    let n_lines = n_lines(text);
     if n_lines > MAX_LINES {
         complaints.push(format!("{file_name}: {n_lines} lines; split it below {MAX_LINES}"));
     }
@@ -108,7 +130,7 @@ fn cites_what_is_not_here(comment: &str) -> bool {
         || words.windows(2).any(|pair| pair == ["reference,", "section"])
 }
 
-/// Files that no `mod` leads to: they look like code, but are never compiled.
+/// Files that no `mod` names. They look like code, but are never compiled.
 fn orphans(package: &Package) -> Result<Vec<String>> {
     let mut reached: HashSet<PathBuf> = HashSet::new();
     for root in &package.roots {
@@ -148,7 +170,7 @@ fn is_result_of_text(tokens: &[TokenTree]) -> bool {
             _ => {}
         }
         if depth == 0 {
-            // `anyhow::Result<String>` has an error type of its own.
+            // `anyhow::Result<String>` has its own error type.
             let has_error = last_argument > 2;
             return has_error && matches!(&tokens[last_argument..at], [TokenTree::Ident(name)] if *name == "String");
         }

@@ -1,8 +1,8 @@
 //! The modules of a crate, read from its source: the file that holds each module, the names that it defines and
 //! imports, and the paths that it names.
 //!
-//! This reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked up only
-//! in `foo`. Modules under `#[cfg(test)]` are marked, since tests may use everything.
+//! The parser reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked
+//! up only in `foo`. Modules under `#[cfg(test)]` are marked, since tests may use everything.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -37,7 +37,7 @@ pub(super) struct Module {
 /// The names and paths in a module.
 #[derive(Debug, Default)]
 struct Content {
-    /// Names defined here.
+    /// The names that the module defines.
     items: HashSet<String>,
     /// Names that the module imports or re-exports, with their paths.
     imports: HashMap<String, Segments>,
@@ -80,14 +80,14 @@ impl Tree {
         lineage
     }
 
-    /// The modules that this module names, without tests. The module itself is among them if it names itself.
+    /// The modules that this module names, without tests. A module that names itself is included.
     pub(super) fn named_by(&self, module: usize) -> HashSet<usize> {
         let paths = self.modules[module].content.paths.iter();
         let targets = paths.filter_map(|path| self.resolve(module, path, &mut HashSet::new()));
         targets.filter(|target| !self.modules[*target].is_test).collect()
     }
 
-    /// The module that defines what a path means in `module`; `None` for a path of another crate.
+    /// The module that defines the meaning of a path in `module`; `None` for a path of another crate.
     fn resolve(&self, module: usize, path: &[String], seen: &mut HashSet<(usize, String)>) -> Option<usize> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -130,7 +130,7 @@ impl Tree {
         })
     }
 
-    /// Adds a module and those inside it. `folder` is where the files of its children are.
+    /// Adds a module and the modules inside it. `folder` contains the files of its children.
     fn add(
         &mut self,
         name: &str,
@@ -163,7 +163,7 @@ impl Tree {
     }
 }
 
-/// The file of `mod name;`, and the folder for the files of its own children.
+/// The file of `mod name;`, and the folder for the files of its children.
 fn child_file(parent: &Path, folder: &Path, child: &Child) -> Result<(PathBuf, PathBuf)> {
     let below = folder.join(&child.name);
     if let Some(path) = &child.path {
@@ -260,7 +260,7 @@ impl Scan {
                     }
                 }
             }
-            // `::crate_name` is not a path of this crate, but `$crate::…` is.
+            // `::crate_name` is not a path of this crate, but `$crate::…` is a path of this crate.
             TokenTree::Punct(_) | TokenTree::Literal(_) => 1,
         }
     }
@@ -328,8 +328,8 @@ fn attribute(rest: &[TokenTree]) -> Option<(usize, Group)> {
     }
 }
 
-/// The number of tokens of an item. An item ends with its braces, or with a semicolon if it has no braces or may go on
-/// after them.
+/// The number of tokens of an item. An item ends with its braces, or with a semicolon if the item has no braces or may
+/// continue after its braces.
 fn length_of_item(rest: &[TokenTree]) -> usize {
     let ends_with_braces = !rest.iter().take(2).any(|token| {
         matches!(token, TokenTree::Ident(ident) if ["use", "const", "static", "type", "let"].contains(&ident.to_string().as_str()))

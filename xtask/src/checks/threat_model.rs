@@ -1,7 +1,7 @@
 //! The guide's threat model names a test for each threat that it says is stopped. Each of these tests must exist.
 //!
-//! A test is named as `path/of/file.rs::function`, in backticks. Tables with a last column headed "shown by" have one
-//! in each row.
+//! A test is named as `path/of/file.rs::function`, in backticks. Tables with a last column headed "shown by" name a
+//! test in each row.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,5 @@
-//! Debian packages of the programs, made by Debian's own `dpkg-deb`. A machine without it makes none, and says so.
+//! Debian packages of the programs, made by Debian's own `dpkg-deb`. A machine without `dpkg-deb` makes no packages,
+//! and the output says so.
 
 use std::{
     fs,

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// The page that holds all others for printing. mdBook rewrites the links in it, and not all of them well.
+/// The page that holds all other pages for printing. mdBook rewrites the links in this page, and some of them badly.
 const PRINT: &str = "print.html";
 
 /// The page that a server shows for an address without a page. Its links count from the root of the site.
@@ -79,7 +79,7 @@ fn leads_somewhere(site: &Path, page: &Path, link: &str, pages: &BTreeMap<PathBu
     ids.contains(anchor)
 }
 
-/// The path without `.` and `..`; `None` if it leaves the site.
+/// The path without `.` and `..`; `None` if the path leaves the site.
 fn inside(path: &Path) -> Option<PathBuf> {
     let mut inside = PathBuf::new();
     for component in path.components() {

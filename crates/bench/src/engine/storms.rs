@@ -13,9 +13,9 @@ use anyhow::{Result, ensure};
 use berth_scheduler::{Event, Scheduler};
 use serde_json::{Value, json};
 
-use super::{Bound, Engine, Stage};
+use super::{Bound, EngineRunner, Stage};
 use crate::{
-    run::{Conditions, StormFigures},
+    run::{RunConditions, StormFigures},
     workload::Cluster,
 };
 
@@ -58,9 +58,9 @@ const STORMS: [Storm; 6] = [
     },
 ];
 
-impl Engine<'_> {
-    /// Runs each storm on a cluster of its own.
-    pub(super) fn all_storms(&mut self, conditions: &Conditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
+impl EngineRunner<'_> {
+    /// Runs each storm on a separate cluster.
+    pub(super) fn all_storms(&mut self, conditions: &RunConditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
         let storms = STORMS.iter().map(|storm| {
             writeln!(io::stderr(), "{}", storm.name)?;
             let mut stage = Stage::new((self.profile)()?, &self.tell_time, conditions);

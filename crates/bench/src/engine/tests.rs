@@ -6,14 +6,14 @@ use crate::{
     workload::{Scale, WORKLOADS, Workload},
 };
 
-const CONDITIONS: Conditions =
-    Conditions { percentage_of_nodes_to_score: 0, equivalence_cache: true, rate: None, allocations: None };
+const CONDITIONS: RunConditions =
+    RunConditions { percentage_of_nodes_to_score: 0, equivalence_cache: true, rate: None, allocations: None };
 
-fn run(workload: &Workload, n_nodes: usize, n_classes: usize, conditions: &Conditions) -> Run {
+fn run(workload: &Workload, n_nodes: usize, n_classes: usize, conditions: &RunConditions) -> Run {
     let mut size = workload.size(Scale::Nodes(n_nodes));
     size.initial = size.initial.min(n_nodes * 4);
     size.measured = size.measured.min(n_nodes / 2).max(10);
-    run_once(&mut Engine::native(), workload, size, n_classes, conditions)
+    run_once(&mut EngineRunner::native(), workload, size, n_classes, conditions)
         .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
 }
 
@@ -24,7 +24,7 @@ fn every_workload_goes_to_the_same_nodes_with_and_without_equivalence_cache() {
         let cases: &[_] = if workload.full.nodes < 5000 { &[(30, 0, 1)] } else { &[(30, 100, 1), (120, 0, 3)] };
         for &(n_nodes, percentage_of_nodes_to_score, n_classes) in cases {
             let [with, without] = [true, false].map(|equivalence_cache| {
-                let conditions = Conditions { percentage_of_nodes_to_score, equivalence_cache, ..CONDITIONS };
+                let conditions = RunConditions { percentage_of_nodes_to_score, equivalence_cache, ..CONDITIONS };
                 run(workload, n_nodes, n_classes, &conditions)
             });
             let difference = first_difference(&without.placements, &with.placements);
@@ -50,7 +50,7 @@ fn nothing_is_kept_for_pods_with_a_volume_each() {
 
 #[test]
 fn pods_that_come_at_a_rate_are_all_bound_and_timed() {
-    let conditions = Conditions { rate: Some(2000.0), ..CONDITIONS };
+    let conditions = RunConditions { rate: Some(2000.0), ..CONDITIONS };
     let run = run(Workload::named("SchedulingBasic")[0], 100, 1, &conditions);
     assert_eq!((run.n_pods, run.latencies.len(), run.bound_at.len()), (50, 50, 50));
     assert!(run.wall >= Duration::from_millis(24), "{:?}", run.wall);
@@ -58,7 +58,7 @@ fn pods_that_come_at_a_rate_are_all_bound_and_timed() {
 
 #[test]
 fn a_pod_that_can_be_placed_is_placed_in_each_turn_of_a_storm() {
-    let storms = Engine::native().storms(&CONDITIONS, &Cluster::new(60, 1200)).unwrap();
+    let storms = EngineRunner::native().storms(&CONDITIONS, &Cluster::new(60, 1200)).unwrap();
     let n_events: Vec<usize> = storms.iter().map(|storm| storm.events).collect();
     assert_eq!(n_events, [60, 60, 60, 1200, 120, 1200]);
 }

@@ -1,4 +1,4 @@
-//! The list of workloads, and the scene of each.
+//! The list of workloads, and the scene of each workload.
 
 use berth_testing::PodMaker;
 use serde_json::Value;
@@ -254,7 +254,7 @@ fn unschedulable(size: Size) -> Scene {
     }
 }
 
-/// Half as many pods as the initial ones wait at a gate, and the initial pods are deleted one by one.
+/// Gated pods, half as many as the initial pods, wait, and the initial pods are deleted one by one.
 fn while_gated(size: Size) -> Scene {
     let light = |n: usize, prefix: &'static str| Pods::new(n, move |index| pods::light_pod(prefix, index).json());
     let n_initial = size.initial;
@@ -326,8 +326,8 @@ fn secrets(size: Size) -> Scene {
     }
 }
 
-/// A set `limited` gives each node a CSINode, which limits its number of volumes. Its value says whether CSI attaches
-/// the volumes of the in-tree plugin.
+/// If `limited` is set, each node gets a CSINode, which limits the node's number of volumes. The value says whether CSI
+/// attaches the volumes of the in-tree plugin.
 fn bound_volumes(size: Size, disk: Disk, limited: Option<bool>) -> Scene {
     let pods = |n: usize, prefix: &'static str| {
         Pods::new(n, move |index| volumes::with_claim(default_pod(prefix, index), prefix, index).json())

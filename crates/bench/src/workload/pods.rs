@@ -1,5 +1,5 @@
-//! scheduler_perf's pods. Pods with terms about other pods are in `affinity`, those with volumes in `volumes`, and
-//! those with devices in `devices`.
+//! scheduler_perf's pods. Pods with terms about other pods are in `affinity`, pods with volumes in `volumes`, and pods
+//! with devices in `devices`.
 
 use berth_testing::{PodMaker, pod};
 use serde_json::{Value, json};
@@ -46,12 +46,12 @@ pub(super) fn high_priority(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "3000m", "memory": "500Mi"})))
 }
 
-/// A pod that fits on no node, even an empty one.
+/// A pod that does not even fit on an empty node.
 pub(super) fn too_large(prefix: &str, index: usize) -> PodMaker {
     high(with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"})))
 }
 
-/// A pod of ordinary priority that fits on no node, even an empty one.
+/// A pod of ordinary priority that does not even fit on an empty node.
 pub(super) fn too_large_of_low_priority(prefix: &str, index: usize) -> PodMaker {
     with_requests(named(prefix, index), json!({"cpu": "9", "memory": "500Mi"}))
 }

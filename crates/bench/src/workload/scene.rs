@@ -13,14 +13,14 @@ pub struct Scene {
     pub nodes: Vec<Value>,
     /// Namespaces, volumes, claims, services and similar objects, in the order in which they are created.
     pub objects: Vec<Value>,
-    /// Objects that controllers make from `objects` and the pods. The benchmark creates them only without an API server,
-    /// because no controllers run then.
+    /// Objects that controllers make from `objects` and the pods. The benchmark creates them only without an API
+    /// server, because no controllers run in that case.
     pub made_by_controllers: Vec<Value>,
     /// Pods that are on nodes from the beginning.
     pub placed: Pods,
     /// Pods that the scheduler places before the clock starts.
     pub initial: Pods,
-    /// Pods that wait all the time: gated ones, and pods that fit nowhere.
+    /// Pods that wait all the time: gated pods, and pods that fit nowhere.
     pub pending: Pods,
     /// The measured pods.
     pub measured: Pods,
@@ -46,7 +46,7 @@ pub struct Changes {
 pub enum Change {
     /// The object is created.
     Create(Value),
-    /// The object is deleted, if it exists.
+    /// The object is deleted. A missing object is no error.
     Delete(Value),
 }
 
@@ -62,7 +62,7 @@ impl Pods {
         Self::new(n, move |index| pods::light_pod("placed", index).on(&nodes::name(index % n_nodes)).json())
     }
 
-    /// Pods that fit on no node, even an empty one.
+    /// Pods that do not even fit on an empty node.
     #[must_use]
     pub fn unschedulable(n: usize) -> Self {
         Self::new(n, |index| pods::too_large_of_low_priority("too-large", index).json())
@@ -103,7 +103,7 @@ impl Changes {
         Self { every, make: Box::new(make) }
     }
 
-    /// The changes when this many measured pods have been bound. There are none for most numbers.
+    /// The changes after this number of measured pods has been bound. Most numbers have no changes.
     #[must_use]
     pub fn after(&self, n_bound: usize) -> Vec<Change> {
         if !n_bound.is_multiple_of(self.every) {

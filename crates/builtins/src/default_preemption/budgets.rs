@@ -76,7 +76,8 @@ impl Budgets {
 
     /// Whether the eviction of each of `pods`, evicted in this order, violates a budget.
     ///
-    /// An eviction uses up one allowed disruption of each budget that covers the pod, even if it violates one of them.
+    /// An eviction uses up one allowed disruption of each budget that covers the pod, even if it violates one of these
+    /// budgets.
     pub(super) fn violated<'a>(&self, table: &ClusterTable, pods: impl Iterator<Item = &'a Pod>) -> Vec<bool> {
         let mut left: BTreeMap<(&str, &str), i64> = BTreeMap::new();
         let mut violated = Vec::new();

@@ -9,7 +9,7 @@ use super::victims::{Candidate, started_at};
 /// An offset for each priority that makes it at least 0, so that the sum of priorities grows with every victim.
 const PRIORITY_OFFSET: i64 = 1 << 31;
 
-/// The candidate with the lowest cost, and the first of several with the same cost.
+/// The candidate with the lowest cost, and the first of several candidates with the same cost.
 pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().min_by_key(|candidate| cost(candidate))
 }

@@ -191,7 +191,7 @@ fn a_pod_gets_no_more_victims_while_its_victims_terminate() {
     let pod = fixture.pod("pod", 10, |pod| pod.nominated_node_name = node);
     let text = "preemption: not eligible due to a terminating pod on the nominated node.";
     assert_eq!(fixture.preempt(&pod, ""), only_status(Status::unschedulable(text)));
-    // The pod may preempt elsewhere once its nominated node is unresolvable.
+    // The pod may preempt on other nodes once its nominated node is unresolvable.
     let both = |status| RejectedNodes { status, nodes: NodeSet::from_iter([NodeIdx(0)]) };
     let outcome = fixture.preempt_after(
         &pod,

@@ -1,9 +1,9 @@
 //! The victims on each node: as few pods of lower priority as must be evicted for the pod to fit.
 //!
 //! As in kube-scheduler (`SelectVictimsOnNode` in
-//! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`), all pods of lower priority are removed first.
-//! If the pod fits then, they are added back one by one, the most important first, and each is reprieved if the pod still
-//! fits with it.
+//! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`), all pods of lower priority are removed
+//! first. If the pod fits without them, they are added back one by one, the most important first, and each is reprieved
+//! if the pod still fits with it.
 //!
 //! One dry run asks about all nodes, and about several pods of each node. Each decision to reprieve a pod depends on
 //! the previous ones, so a search guesses that the next pods are decided like the last one. The results count up to the

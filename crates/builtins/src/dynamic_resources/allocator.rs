@@ -68,7 +68,7 @@ pub(super) enum AllocationOutcome {
 pub(super) struct Devices {
     picked: Vec<PickedDevice>,
     of_node: Arc<[NodeDevice]>,
-    /// The alternative of each request with alternatives: 0 is the preferred one.
+    /// The alternative of each request with alternatives: 0 is the preferred alternative.
     pub(super) choices: Vec<usize>,
 }
 
@@ -79,7 +79,7 @@ impl Devices {
     }
 }
 
-/// The reason why the search for devices failed. A search that finds nothing does not fail.
+/// The reason why the search for devices failed. A search that finds no devices has no error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AllocationError {
     /// The search was cut off.

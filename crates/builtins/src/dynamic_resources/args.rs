@@ -63,7 +63,7 @@ fn milliseconds(field: &'static str, text: Option<String>, default: u64) -> Resu
     duration(&text).ok_or(InvalidArgs::Duration { field, text })
 }
 
-/// The duration in milliseconds, rounded up; `None` if it is negative or invalid.
+/// The duration in milliseconds, rounded up; `None` if the duration is negative or invalid.
 fn duration(text: &str) -> Option<u64> {
     let nanos = u64::try_from(parse_duration(text)?).ok()?;
     Some(nanos.div_ceil(1_000_000))

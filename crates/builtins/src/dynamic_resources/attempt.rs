@@ -28,7 +28,7 @@ pub(super) struct AllocationAttempt {
     pub(super) extended: Option<ExtendedResources>,
     /// The claim that an earlier attempt made for the extended resources.
     existing: Option<ClaimOfPod>,
-    /// One entry for each set of extended resources that nodes lack. There is usually one.
+    /// One entry for each set of extended resources that nodes lack. Usually there is one such set.
     node_requests: Vec<NodeRequest>,
     /// Results by node, for the nodes that were checked.
     results: Vec<Option<NodeResult>>,
@@ -54,7 +54,7 @@ struct NodeRequest {
     missing: Vec<usize>,
     extended_claim: ExtendedClaim,
     /// The plan for each claim without an allocation, in order, with the claim for extended resources last. `None`
-    /// means that there is no such claim.
+    /// means that the pod has no claim for extended resources.
     plan: Option<Plan>,
 }
 
@@ -77,7 +77,7 @@ struct FoundDevices {
 /// The allocations of a node for a pod.
 #[derive(Debug, Default)]
 pub(super) struct NodeAllocations<'a> {
-    /// An allocation for each claim without one so far, in order; the claim for extended resources last.
+    /// An allocation for each claim that had no allocation so far, in order; the claim for extended resources last.
     pub(super) allocations: Vec<Allocation>,
     pub(super) extended_claim: Option<&'a ExtendedClaim>,
 }
@@ -109,7 +109,7 @@ impl ClaimOfPod {
     }
 }
 
-/// `false` if the allocation does not say when it was made.
+/// `false` if the allocation has no time.
 fn was_made_before(allocation: &Allocation, time: Time) -> bool {
     allocation.allocation_timestamp.as_deref().and_then(Time::from_rfc3339).is_some_and(|made| made < time)
 }
@@ -215,15 +215,17 @@ impl AllocationAttempt {
         NodeAllocations { allocations, extended_claim: Some(&node_request.extended_claim) }
     }
 
-    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. kube-scheduler does
-    /// so if the node has all of these resources and the pod has claims of its own, and PreBind then fails.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. kube-scheduler
+    /// makes such a claim if the node has all of these resources and the pod has claims of its own, and PreBind then
+    /// fails.
     pub(super) fn makes_empty_claim(&self, node: NodeIdx) -> bool {
         let node_request = self.found(node).and_then(|found| self.node_requests.get(found.node_request_idx));
         let is_empty = node_request.is_some_and(|node_request| node_request.extended_claim.requests.is_empty());
         self.extended.is_some() && self.existing.is_none() && !self.claims.is_empty() && is_empty
     }
 
-    /// The reason why the pod cannot run on the node; `None` if it can. The reason is computed once for each node.
+    /// The reason why the pod cannot run on the node; `None` if the pod can run on the node. The reason is computed
+    /// once for each node.
     pub(super) fn rejection(&mut self, cache: &mut DraCache, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         if let Some(Some(result)) = self.results.get(node.index()) {
             return result.rejection.clone();
@@ -272,7 +274,7 @@ impl AllocationAttempt {
         if unavailable.is_empty() {
             return Ok(());
         }
-        // A node without devices for the pod does not reach this line: no claim need be deallocated for it.
+        // Only nodes with devices for the pod reach this line, so no claim need be deallocated.
         self.unavailable.extend(unavailable);
         Err(Status::unresolvable("resourceclaim not available on the node").into())
     }

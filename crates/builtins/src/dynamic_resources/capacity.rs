@@ -36,7 +36,7 @@ pub(super) fn consumption(
 fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>, features: Features) -> Quantity {
     let policy = capacity.request_policy.as_ref();
     let Some(requested) = requested else {
-        // All of the capacity is consumed if neither a request nor a default exists.
+        // A claim without a request and without a default consumes the whole capacity.
         return policy.and_then(|policy| policy.default.as_ref()).unwrap_or(&capacity.value).clone();
     };
     match policy {

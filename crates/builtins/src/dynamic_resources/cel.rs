@@ -2,10 +2,9 @@
 //! `CELDeviceSelector`.
 //!
 //! `device.driver` is a string. `device.attributes` and `device.capacity` are maps from a domain to the map of values
-//! that the domain defines; an unknown domain is an empty map. Quantities and semantic versions are types of their own.
-//! An expression is compiled once and evaluated once for a device, as long as it is in use, since every attempt
-//! evaluates the same few expressions for the same devices. The caches are bounded in bytes, and unused entries are
-//! freed.
+//! that the domain defines; an unknown domain is an empty map. Quantities and semantic versions are separate types. An
+//! expression that is in use is compiled once and evaluated once for each device, since every attempt evaluates the
+//! same few expressions for the same devices. The caches are bounded in bytes, and unused entries are freed.
 //!
 //! Deliberately absent: a type checker (the API server runs one before it stores an expression), the rules of time zones,
 //! and the libraries for URLs and for named formats. An expression that uses one of these functions fails when it is
@@ -155,8 +154,8 @@ impl Selectors {
         Self { with_lists, ..Self::default() }
     }
 
-    /// Whether `expression` matches the device. `key` must change when anything in the device changes. `None`: the
-    /// time was over before that was known.
+    /// Whether `expression` matches the device. `key` must change when anything in the device changes. `None` means
+    /// that the time was over before the result was known.
     pub(super) fn matches(
         &mut self,
         expression: &str,

@@ -36,8 +36,8 @@ pub(super) struct ClaimTable {
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
     /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
-    /// Claims for extended resources that this plugin made. kube-scheduler would delete such a claim in Unreserve,
-    /// which cannot write here.
+    /// Claims for extended resources that the plugin made. kube-scheduler would delete such a claim in Unreserve, but
+    /// Unreserve cannot write in Berth.
     made: BTreeSet<(String, String)>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
     in_use: InUse,
@@ -47,8 +47,8 @@ pub(super) struct ClaimTable {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct InFlight {
     pub(super) allocation: Allocation,
-    /// The writes, once they were sent. They add [`FINALIZER`] to exactly that version of the claim. A later version
-    /// without finalizer and without allocation has been allocated and given back, or will not be allocated.
+    /// The writes, once they were sent. The writes add [`FINALIZER`] to this exact version of the claim. A later
+    /// version that lacks finalizer and allocation has been allocated and given back, or will not be allocated.
     sent: Option<SentWrites>,
     /// Whether the success of the write is unknown, because the binding failed after the write was sent. The devices
     /// stay held, but another pod may allocate the claim, since the API server accepts only one allocation.
@@ -122,7 +122,7 @@ impl ClaimTable {
         }
     }
 
-    /// Ends the allocation in flight if the claim has an allocation from any writer, or no longer has one.
+    /// Ends the allocation in flight once the claim has an allocation from any writer, or has lost its allocation.
     fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
         let sent = self.in_flight.get(holder).and_then(|in_flight| in_flight.sent.as_ref());
         let is_later = matches!(sent, Some(SentWrites::Changes { resource_version })
@@ -133,8 +133,8 @@ impl ClaimTable {
         }
     }
 
-    /// Handles the end of a claim that was never seen. If it was made for extended resources, they are no longer in
-    /// use.
+    /// Handles the end of a claim that was never seen. If the claim was made for extended resources, the resources are
+    /// no longer in use.
     fn end_creation(&mut self, namespace: &str, name: &str) {
         let is_made = |in_flight: &InFlight| match &in_flight.sent {
             Some(SentWrites::Creation { namespace: in_namespace, name: made }) => {
@@ -187,7 +187,7 @@ impl ClaimTable {
         }
     }
 
-    /// Gives the devices of an allocation in flight back, if there is one.
+    /// Gives the devices of an allocation in flight back, if the claim has an allocation in flight.
     pub(super) fn unreserve(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.remove(holder) {
             self.in_use.remove(&in_flight.allocation);
@@ -313,7 +313,7 @@ mod tests {
         table.insert(&of_version("6", None));
         table.insert(&of_version("7", Some(FINALIZER)));
         check_held(&table, &["x"]);
-        // The claim was allocated in between.
+        // Another writer has allocated the claim.
         table.insert(&of_version("10", None));
         check_held(&table, &[]);
 

@@ -3,8 +3,8 @@
 //!
 //! kube-scheduler counts them in `calculateDRAResourceTotals` of `pkg/scheduler/framework/plugins/noderesources`. It
 //! counts the devices of all slices for the node, whether or not their pool is complete and of the newest generation,
-//! and it counts how many of these devices claims hold. Only DynamicResources knows allocations in flight, so they do
-//! not count here.
+//! and it counts how many of these devices claims hold. Only DynamicResources knows allocations in flight, so
+//! NodeResourcesFit does not count them.
 
 use berth_framework::{Call, Deadline};
 use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
@@ -28,11 +28,11 @@ pub(crate) const OBJECTS: [StaticKind; 3] = [
 #[derive(Debug, Default)]
 pub(crate) struct ClassDevices {
     features: Features,
-    /// The cache, which is made when it is first needed.
+    /// The cache, which the first use makes.
     cache: Option<Box<DraCache>>,
 }
 
-/// A resource on nodes: the nodes' own amounts, or the devices that serve the resource if a node has none.
+/// A resource on nodes: the nodes' own amounts, or the devices that serve the resource on a node that lacks it.
 #[derive(Debug)]
 pub(crate) struct DeviceColumns {
     pub(crate) allocatable: Vec<i64>,

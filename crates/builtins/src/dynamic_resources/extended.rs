@@ -20,10 +20,10 @@ use super::{
 /// The name that messages use for a claim that does not exist yet.
 const UNNAMED: &str = "<extended-resources>";
 
-/// The extended resources of a pod; devices can stand for at least one of them.
+/// The extended resources of a pod; devices can stand for at least one of these resources.
 #[derive(Debug)]
 pub(super) struct ExtendedResources {
-    /// Resources, each with the DeviceClass that maps to it, if there is one.
+    /// Resources, each with the DeviceClass that maps to it; `None` if no class does.
     resources: Vec<(Sym, Option<String>)>,
     /// The claim that an earlier attempt made.
     pub(super) existing: Option<Arc<ResourceClaim>>,
@@ -67,7 +67,8 @@ impl ExtendedResources {
         Some(Self { resources, existing, is_left_over })
     }
 
-    /// Positions of the resources that are not in the node's allocatable; `None` if no device can stand for one of them.
+    /// Positions of the resources that are not in the node's allocatable; `None` if a resource exists for which no
+    /// device can stand.
     pub(super) fn missing_on(&self, table: &ClusterTable, node: NodeIdx) -> Option<Vec<usize>> {
         let mut missing = Vec::new();
         for (position, (resource, class)) in self.resources.iter().enumerate() {
@@ -91,9 +92,9 @@ impl ExtendedResources {
     }
 }
 
-/// Regular containers and sidecars get devices of their own. Other init containers end before later containers start,
-/// so they use the devices of the later containers. If the largest init container needs more, the difference is
-/// requested in addition.
+/// Regular containers and sidecars get separate devices. Other init containers end before later containers start, so
+/// they use the devices of the later containers. If the largest init container needs more, the difference is requested
+/// in addition.
 fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: Sym, name: &str, class: &str) {
     let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource);
     let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);
@@ -154,7 +155,7 @@ pub(super) fn claim_for(pod: &Pod, namespace: &str, extended_claim: &ExtendedCla
     let mut claim = ResourceClaim::default();
     claim.metadata.name = UNNAMED.to_owned();
     claim.metadata.namespace = namespace.to_owned();
-    // This uid is made up: no object has it. It makes the ids of device shares unique.
+    // No object has this uid. It makes the ids of device shares unique.
     claim.metadata.uid = format!("extended-resources-of-{}", pod.uid);
     claim.spec.devices.requests.clone_from(&extended_claim.requests);
     claim

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::hints::{decoded, is_own_update};
 
-/// Whether the event may help. `claims` are the current ones. An event about a claim or about the pod itself does not
-/// help while one of the pod's claims is missing, since PreEnqueue would hold the pod back again.
+/// Whether the event may help. `claims` are the current claims. An event about a claim or about the pod itself does not
+/// help while a claim of the pod is missing, since PreEnqueue would hold the pod back again.
 pub(super) fn may_help(call: &HintCall<'_>, claims: &ClaimTable) -> bool {
     let has_claims = |pod: &Pod| pod_claims::resolve(pod, &call.table.symbols, claims).is_ok();
     match call.subject {

@@ -39,7 +39,8 @@ struct Usage {
 }
 
 impl InUse {
-    /// Returns the number of the device. A device without a number gets one. [`InUse::deregister`] undoes this call.
+    /// Returns the number of the device. A device without a number gets a number. [`InUse::deregister`] undoes this
+    /// call.
     pub(super) fn register(&mut self, device: &DeviceId) -> DeviceNumber {
         let number = match self.numbers.get(device) {
             Some(number) => *number,

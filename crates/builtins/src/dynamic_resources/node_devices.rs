@@ -1,7 +1,7 @@
 //! The devices that each node can use, prepared for the search, with the answers of the requests' selectors about them.
 //!
-//! They are kept until a slice of one of the pools changes, or a label of the node if some slice selects nodes by
-//! label.
+//! The devices are kept until a slice of one of the pools changes. If a slice selects nodes by label, a change of the
+//! node's labels also ends this.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct NodeDevices {
 pub(super) struct UnusablePool {
     pub(super) id: PoolId,
     pub(super) state: PoolState,
-    /// The location of the first device of the pools that come after it.
+    /// The location of the first device of the pools that come later.
     pub(super) location: usize,
 }
 
@@ -135,8 +135,8 @@ impl SelectionResults {
 }
 
 impl NodeDevicesCache {
-    /// The devices of the node called `name`. `make` finds them if they are not known. `labels` are those of the node
-    /// if some slice selects nodes by label, and empty otherwise.
+    /// The devices of the node called `name`. `make` finds the devices if they are not known. `labels` are the node's
+    /// labels if a slice selects nodes by label; otherwise `labels` is empty.
     pub(super) fn of<'a>(
         &'a mut self,
         name: &str,

@@ -14,7 +14,7 @@ use super::{
 pub(super) struct Pool<'a> {
     pub(super) id: &'a PoolId,
     pub(super) state: PoolState,
-    /// Devices in the order of slices, then of their own.
+    /// Devices in the order of slices, and within a slice in the slice's order.
     pub(super) devices: Vec<&'a Arc<SliceDevice>>,
 }
 

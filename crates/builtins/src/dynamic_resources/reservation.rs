@@ -1,9 +1,9 @@
 //! The allocations of a pod from Reserve to the end of binding, and how PreBind writes them.
 //!
 //! PreBind first adds a finalizer to each claim, then writes allocation and reservation into its status. A claim for
-//! extended resources is created before that. The name of that claim is derived from the name of the pod, so PreBind
-//! need not read the answer to the request. Each patch contains the uid of the claim; a patch that adds to a list also
-//! contains the resource version. If devices have binding conditions (KEP-5007), PreBind waits for them.
+//! extended resources is created before the finalizer is added. The name of that claim is derived from the name of the
+//! pod, so PreBind need not read the answer to the request. Each patch contains the uid of the claim; a patch that adds
+//! to a list also contains the resource version. If devices have binding conditions (KEP-5007), PreBind waits for them.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ pub(super) struct ClaimReservation {
     pod_name: String,
     claims: Vec<ReservedClaim>,
     extended: Option<ReservedExtended>,
-    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources here, which it
-    /// cannot enter in the pod.
+    /// Whether kube-scheduler would make a claim without requests for the pod's extended resources. It could not enter
+    /// such a claim in the pod.
     #[serde(default)]
     pub(super) has_no_mappings: bool,
     /// Whether PreBind has returned the writes.
@@ -222,7 +222,7 @@ impl ClaimReservation {
         }
     }
 
-    /// The current version of the claim, if it can still be written.
+    /// The current version of the claim; `None` if the claim can no longer be written.
     fn current<'a>(&self, table: &'a ClaimTable, reserved: &ReservedClaim) -> Result<&'a ResourceClaim, Status> {
         let changed =
             |what: &str| Status::error(format!("claim {}/{} {what} in the meantime", self.namespace, reserved.name));

@@ -89,7 +89,7 @@ pub(super) struct Slice {
     pub(super) pool: PoolId,
     pub(super) generation: i64,
     pub(super) n_slices_of_pool: i64,
-    /// The placement; `None` if each device has its own.
+    /// The placement; `None` if each device has a separate placement.
     placement: Option<Arc<Placement>>,
     pub(super) devices: Vec<Arc<SliceDevice>>,
     counters: Counters,
@@ -259,7 +259,7 @@ impl ChangedNodes {
 }
 
 impl Slice {
-    /// Whether each device of the slice has a node selection of its own.
+    /// Whether each device of the slice has a separate node selection.
     pub(super) fn selects_by_device(&self) -> bool {
         self.placement.is_none()
     }
@@ -278,7 +278,7 @@ impl Slice {
 }
 
 impl SliceDevice {
-    /// A selector that cannot be evaluated includes no node here; [`SliceTable::usable_on`] has reported it.
+    /// A selector that cannot be evaluated selects no node; [`SliceTable::usable_on`] has reported it.
     pub(super) fn is_usable_on(&self, node: NodeView<'_>) -> bool {
         self.placement.includes(node).unwrap_or(false)
     }

@@ -39,13 +39,13 @@ fn a_claim_is_allocated_and_reserved_for_its_pod() {
     assert_eq!(claim["status"]["reservedFor"], json!([{"resource": "pods", "name": "p", "uid": "p-uid"}]));
     let result = json!({"request": "r", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"});
     assert_eq!(claim["status"]["allocation"]["devices"]["results"], json!([result]));
-    // A second attempt has nothing left to do.
+    // A second attempt finds nothing to do.
     assert_eq!(cluster.verdicts(3, &pod), ["", NOT_HERE]);
     assert_eq!(cluster.reserve(3, &pod, 0), "");
     assert_eq!(cluster.pre_bind(3, &pod, 0), Ok(Vec::new()));
 }
 
-/// The reason is the same for every such pool, as in kube-scheduler 1.36, because nodes are counted by reason.
+/// All invalid pools share one reason, as in kube-scheduler 1.36, because nodes are counted by reason.
 #[test]
 fn nodes_with_invalid_pools_share_one_reason() {
     let mut cluster = DeviceCluster::new();
@@ -105,7 +105,7 @@ fn devices_stay_held_while_their_write_is_in_doubt() {
     assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
-/// The plugin sees a claim only when it gets a question about a pod, and only in its state at that time.
+/// The plugin sees a claim only when it gets a question about a pod, and sees only the claim's state at that time.
 #[test]
 fn devices_are_free_if_their_claim_was_given_back_before_the_next_cycle() {
     let (mut cluster, first, second) = cluster_with_reservation();
@@ -164,7 +164,7 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
     }
 }
 
-/// kube-scheduler reserves such a claim twice, which the API server refuses.
+/// kube-scheduler reserves the claim twice, and the API server refuses the second reservation.
 #[test]
 fn a_claim_that_a_pod_names_twice_is_allocated_once() {
     let mut cluster = DeviceCluster::new();
@@ -315,7 +315,7 @@ fn a_claim_that_changes_under_its_pod_fails_the_binding() {
     assert_eq!(pre_bind(replaced), meanwhile("got deleted"));
 }
 
-/// KEP-5007: binding waits until devices are ready, and fails when they cannot be.
+/// KEP-5007: binding waits until devices are ready, and fails if they cannot become ready.
 #[test]
 fn binding_waits_for_devices_to_get_ready() {
     let mut cluster = DeviceCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
@@ -493,7 +493,7 @@ fn init_containers_reuse_devices() {
     let body: Value = serde_json::from_slice(body).unwrap();
     let requests = body["spec"]["devices"]["requests"].as_array().unwrap();
     let shown: Vec<String> = requests.iter().map(|it| format!("{} {}", it["name"], it["exactly"]["count"])).collect();
-    // `first` needs only the devices of sidecar and main; `second` needs those of main and one more.
+    // `first` needs only the devices of sidecar and main; `second` needs the devices of main and one more device.
     assert_eq!(shown, [r#""container-1-request-0" 1"#, r#""container-2-request-0" 1"#, r#""container-4-request-0" 1"#]);
     let Some(Effect::Patch { patch, .. }) = effects.last() else { panic!() };
     let patch: Value = serde_json::from_slice(patch).unwrap();

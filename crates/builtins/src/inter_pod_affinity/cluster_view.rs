@@ -27,7 +27,7 @@ impl ClusterView {
         self.existing.follow(table.pods(), &mut self.namespaces);
     }
 
-    /// The labels of the pod's namespace. A namespace without an object has none.
+    /// The labels of the pod's namespace. A namespace without an object has no labels.
     pub(super) fn labels_of_namespace(&self, pod: &Pod, symbols: &Symbols) -> Vec<(Sym, Sym)> {
         self.namespaces.labels(pod.namespace, symbols).unwrap_or_default()
     }

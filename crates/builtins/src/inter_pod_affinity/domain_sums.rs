@@ -19,7 +19,7 @@ pub(super) struct KeySums {
     pub(super) key: Sym,
     topology: Arc<Topology>,
     by_domain: Vec<i64>,
-    /// The number of counted pods. A domain with the sum 0 may have had some.
+    /// The number of counted pods. A domain with the sum 0 may have had pods.
     pub(super) n_pods: i64,
 }
 

@@ -121,8 +121,8 @@ impl ExistingTerms {
     }
 }
 
-/// Whether `term` of an existing pod matches the incoming pod `pod`. `namespace_labels` are those of the incoming pod's
-/// namespace.
+/// Whether `term` of an existing pod matches the incoming pod `pod`. `namespace_labels` are the labels of the incoming
+/// pod's namespace.
 pub(super) fn matches(term: &PodTerm, pod: &Pod, namespace_labels: &[(Sym, Sym)]) -> bool {
     let matches_namespace = term.namespaces.binary_search(&pod.namespace).is_ok()
         || term.namespace_selector.as_ref().is_some_and(|selector| selector.matches(namespace_labels));
@@ -228,7 +228,7 @@ impl TermTable {
     }
 }
 
-/// The keys under which the index has the term: one per namespace that it names, or one for all namespaces.
+/// The keys under which the index has the term: one for each namespace of the term, or one for all namespaces.
 fn index_keys(term: &PodTerm, label: Option<(Sym, Sym)>) -> impl Iterator<Item = IndexKey> {
     let has_selector = term.namespace_selector.is_some();
     let named = if has_selector { &[][..] } else { &term.namespaces };

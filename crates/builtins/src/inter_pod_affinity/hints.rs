@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(may_help_pod(&two_terms, Some(&one), None), [false, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&both), None), [true, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&none), None), [false, false]);
-        // A change of labels helps if the pod then matches no term. In 1.36, it must stop matching only one of them.
+        // A change of labels helps if the pod then matches no term. In 1.36, the pod must stop matching only one term.
         assert_eq!(may_help_pod(&two_terms, Some(&one), Some(&none)), [false, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&both), Some(&one)), [true, false]);
     }

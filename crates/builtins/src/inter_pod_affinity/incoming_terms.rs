@@ -53,7 +53,7 @@ impl IncomingTerm {
 }
 
 /// Whether a namespace selector of the incoming pod matches every namespace; any selector that matches an empty set of
-/// labels does. For example, `env NotIn (prod)` also matches namespaces with `env=prod`.
+/// labels matches every namespace. For example, `env NotIn (prod)` also matches namespaces with `env=prod`.
 ///
 /// kube-scheduler lists the namespaces that match such a selector. It then compares the selector with the labels of
 /// each pod's namespace, but passes no labels (`getIncomingAffinityAntiAffinityCounts` in

@@ -29,7 +29,7 @@ struct Metadata {
 pub(super) struct Namespaces {
     objects: ObjectView<Namespace>,
     /// The namespaces in which pods have been placed, sorted. A namespace without pods stays until its symbol is freed,
-    /// so that pod queries stay the same.
+    /// so that pod queries do not change.
     with_pods: Vec<Sym>,
     /// The namespaces of [`Self::with_pods`] that a selector matches.
     matching: FxHashMap<LabelSelector, Vec<Sym>>,
@@ -71,7 +71,7 @@ impl Namespaces {
         self.with_pods.binary_search(&namespace).is_ok()
     }
 
-    /// The labels of a namespace, sorted as label selectors need them; `None` if there is no such object.
+    /// The labels of a namespace, sorted as label selectors need them; `None` if the namespace has no object.
     pub(super) fn labels(&self, namespace: Sym, symbols: &Symbols) -> Option<Vec<(Sym, Sym)>> {
         let object = self.objects.get("", symbols.text(namespace))?;
         // A key without a symbol does not occur in any selector.

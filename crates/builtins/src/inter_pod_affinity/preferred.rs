@@ -12,7 +12,7 @@ use crate::{
 /// The results of PreScore for one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Preferred {
-    /// The sum of weights in each domain: positive where affinity prevails, negative where anti-affinity does.
+    /// The sum of weights in each domain: positive where affinity prevails, negative where anti-affinity prevails.
     sums: DomainSums,
 }
 

@@ -1,7 +1,7 @@
 //! Filter: the required terms of the incoming pod, and the required anti-affinity terms of existing pods.
 //!
-//! The three counts are those of `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`: `affinityCounts`,
-//! `antiAffinityCounts` and `existingAntiAffinityCounts`.
+//! The three counts correspond to counts in `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`:
+//! `affinityCounts`, `antiAffinityCounts` and `existingAntiAffinityCounts`.
 
 use berth_framework::{Call, Deadline, DryRunCase, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, Sym};
@@ -30,8 +30,8 @@ pub(super) struct Required {
     anti_affinity_counts: DomainSums,
     /// Existing pods with an anti-affinity term that matches the incoming pod.
     existing_anti_affinity_counts: DomainSums,
-    /// Whether the incoming pod matches its own affinity terms. If so, the first pod of such a group may be placed
-    /// although no pod matches yet.
+    /// Whether the incoming pod matches its own affinity terms. If it does, the first pod of a group with these terms
+    /// may be placed although no pod matches yet.
     matches_itself: bool,
 }
 

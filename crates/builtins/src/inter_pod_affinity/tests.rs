@@ -321,7 +321,7 @@ fn args_are_checked() {
     }
 }
 
-/// The API server refuses all of these.
+/// The API server refuses all of these terms.
 #[test]
 fn invalid_terms_reject_the_pod_and_do_not_affect_others() {
     let mut cluster = zones();

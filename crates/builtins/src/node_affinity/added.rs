@@ -113,7 +113,7 @@ impl AddedAffinity {
         self.required.as_deref()
     }
 
-    /// Weights and terms, without those that add nothing to a score.
+    /// Weights and terms. Terms that add nothing to a score are left out.
     pub(super) fn preferred(&self) -> &[(i64, AddedTerm)] {
         &self.preferred
     }

@@ -1,4 +1,4 @@
-//! Extended resources that devices serve (KEP-5004): those that a DeviceClass names.
+//! Extended resources that devices serve (KEP-5004): the resources that a DeviceClass names.
 
 use berth_model::{ObjectTable, ObjectView};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ impl DeviceClass {
     }
 }
 
-/// Whether the resource is the implicit one of the class with the name `class`.
+/// Whether the resource is the implicit resource of the class with the name `class`.
 pub(super) fn is_implicit(resource: &str, class: &str) -> bool {
     resource.strip_prefix(PREFIX) == Some(class)
 }

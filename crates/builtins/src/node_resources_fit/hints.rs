@@ -1,6 +1,6 @@
 //! Queueing hints: the events that may make room for a pod's requests
-//! (`pkg/scheduler/framework/plugins/noderesources/fit.go` in kube-scheduler). `ignoredResources` have no effect here,
-//! as in kube-scheduler.
+//! (`pkg/scheduler/framework/plugins/noderesources/fit.go` in kube-scheduler). `ignoredResources` have no effect on
+//! hints, as in kube-scheduler.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Node, Pod, Sym, Symbols, pod::Resources};
@@ -31,7 +31,7 @@ pub(super) fn may_help(call: &HintCall<'_>, classes: &DeviceClasses) -> bool {
     }
 }
 
-/// Every resource of which the pod requests some.
+/// Every resource that the pod requests.
 fn requested(pod: &Pod) -> impl Iterator<Item = (Sym, i64)> {
     let Resources { milli_cpu, memory, ephemeral_storage, ref scalars } = pod.requests;
     let basic = [(Sym::CPU, milli_cpu), (Sym::MEMORY, memory), (Sym::EPHEMERAL_STORAGE, ephemeral_storage)];
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// Whether devices of the class now serve one of the pod's requests that they did not serve before.
+/// Whether devices of the class now serve a request of the pod, and did not serve it before.
 fn class_may_help(pod: &Pod, symbols: &Symbols, name: &str, old: Option<&DeviceClass>, new: &DeviceClass) -> bool {
     let requests = |resource: &str| requested(pod).any(|(requested, _)| symbols.text(requested) == resource);
     let resource = new.extended_resource();

@@ -17,7 +17,7 @@ fn fit(args: &str) -> NodeResourcesFit {
     NodeResourcesFit::new(args).unwrap()
 }
 
-/// A node with room for two pods, 4 CPUs, 8 GiB, 10 GiB of disk and 4 GPUs. A pod on it uses half of that.
+/// A node with room for two pods, 4 CPUs, 8 GiB, 10 GiB of disk and 4 GPUs. A pod on it uses half of these amounts.
 fn half_used() -> (TestCluster, NodeIdx, Sym) {
     let mut cluster = TestCluster::default();
     let gpu = cluster.sym("example.com/gpu");
@@ -161,7 +161,7 @@ fn devices_serve_resources_that_the_node_does_not_have() {
     assert_eq!(status(&cluster, with_gpus), insufficient);
 }
 
-/// Sums of removed and added requests saturate, as sums of requests on a node do.
+/// Sums of removed and added requests saturate, like sums of requests on a node.
 #[test]
 fn dry_run_sums_do_not_overflow() {
     let (cluster, node, _) = half_used();

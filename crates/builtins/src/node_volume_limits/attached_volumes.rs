@@ -5,12 +5,12 @@ use rustc_hash::FxHashMap;
 
 use super::volume_id::{Driver, VolumeId};
 
-/// Counts each volume once per node, regardless of the number of pods that use it there and of whether a
-/// `VolumeAttachment` exists.
+/// Counts each volume once per node, regardless of the number of pods that use the volume on the node, with or without
+/// a `VolumeAttachment`.
 #[derive(Debug, Default)]
 pub(super) struct AttachedVolumes {
     holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,
-    /// The number of attached volumes of a driver, by node; shorter than the table where the rest is zero.
+    /// The number of attached volumes of a driver, by node; the list ends with the last node that has any.
     n_attached: FxHashMap<Driver, Vec<i64>>,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum VolumeHolder {
 }
 
 impl AttachedVolumes {
-    /// Counts a holder. `sign` is 1 for a holder that is added, and -1 for one that is removed.
+    /// Counts a holder. `sign` is 1 for a holder that is added, and -1 for a holder that is removed.
     pub(super) fn count(&mut self, volume: &VolumeId, node: NodeIdx, holder: VolumeHolder, sign: i64) {
         let nodes = match self.holders.get_mut(volume) {
             Some(nodes) => nodes,
@@ -72,7 +72,7 @@ impl AttachedVolumes {
         at(self.column(driver), node)
     }
 
-    /// The number of attached volumes of this driver, by node; shorter than the table where the rest is zero.
+    /// The number of attached volumes of this driver, by node; the list ends with the last node that has any.
     pub(super) fn column(&self, driver: &Driver) -> &[i64] {
         self.n_attached.get(driver).map_or(&[], |column| column)
     }
@@ -82,7 +82,7 @@ impl AttachedVolumes {
         self.holders.get(volume).into_iter().flat_map(|nodes| nodes.keys().copied())
     }
 
-    /// The number of volumes of pods on the node that are this one.
+    /// The number of uses of this volume by pods on the node.
     pub(super) fn n_pods(&self, volume: &VolumeId, node: NodeIdx) -> i64 {
         self.holders_at(volume, node).pods
     }

@@ -15,9 +15,9 @@ pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,
     /// Attachments by their names.
     known: FxHashMap<String, KnownAttachment>,
-    /// Names of attachments by the volume that they name.
+    /// Names of attachments by their volume.
     by_volume: FxHashMap<String, Vec<String>>,
-    /// Names of attachments by the node that they name, and the row that the node had when they were counted.
+    /// Names of attachments by their node, and the row of the node at the time of the count.
     by_node: FxHashMap<String, (Option<NodeIdx>, Vec<String>)>,
     /// The version of the nodes; `None` before the first count.
     place_version: Option<u64>,

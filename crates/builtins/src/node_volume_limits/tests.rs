@@ -112,7 +112,7 @@ fn claims_to_be_provisioned_count_by_their_class() {
     }
 }
 
-/// Migration cannot be turned off for these, whatever the `CSINode` says.
+/// Migration cannot be turned off for these volumes, even by the `CSINode`.
 #[test]
 fn in_tree_volumes_count_for_the_driver_that_replaced_them() {
     let sources = [
@@ -209,7 +209,7 @@ fn claims_that_cannot_be_looked_up() {
     let not_owned = "PVC default/pod-v0 was not created for pod default/pod (pod is not owner)";
     let mut nodes = cluster.table().nodes().clone();
     assert_eq!(plugin.filter(&cluster.call(1, &ephemeral), &mut nodes), Err(Status::error(not_owned)));
-    // The same volume of a pod on the node blocks every pod with volumes of its own.
+    // The volume of a pod on the node blocks every other pod with volumes.
     cluster.place(here, ephemeral);
     let other = pod(&mut cluster, "other", &["b"]);
     plugin.pre_filter(&cluster.call(1, &other)).unwrap();
@@ -276,7 +276,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same history as Kubernetes' documentation describes it: sets of volume names, counted from scratch.
+/// The history as Kubernetes' documentation describes it: sets of volume names, counted from scratch.
 #[derive(Default)]
 struct Naive {
     bound: BTreeMap<usize, usize>,

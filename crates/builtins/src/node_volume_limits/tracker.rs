@@ -29,12 +29,12 @@ pub(super) struct VolumeTracker {
     /// The position in the journal of pods.
     position: Option<u64>,
     held: FxHashMap<ClaimKey, HeldClaim>,
-    /// Claims in `held` by the volume that they name.
+    /// Claims in `held` by their volume.
     by_volume: FxHashMap<Box<str>, Vec<ClaimKey>>,
     attachments: Attachments,
     attached: AttachedVolumes,
     /// The reasons why the claims of pods on a node cannot be counted, by node, with one entry for each use of such a
-    /// claim.
+    /// claim by a pod.
     problems: FxHashMap<NodeIdx, Vec<ClaimError>>,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct CountedVolume {
 pub(super) struct CountedClaim {
     /// The volume's name; empty until the claim is bound.
     pub(super) volume_name: Box<str>,
-    /// The class; empty if the claim names none.
+    /// The class; empty if the claim names no class.
     pub(super) class: Box<str>,
     /// The uid of the claim's controller.
     pub(super) owner: Option<Box<str>>,
@@ -86,7 +86,8 @@ impl VolumeId {
         Some(Self { driver: Driver::of(migration), handle: Arc::from(handle.ok()?) })
     }
 
-    /// The id of a claim's volume that is not provisioned yet, or that has no object. The claim identifies it.
+    /// The id of a claim's volume that is not provisioned yet, or whose object is missing. The claim identifies the
+    /// volume.
     pub(super) fn of_claim(namespace: &str, name: &str, class: &StorageClass) -> Option<Self> {
         // No handle from a driver contains a zero byte.
         let handle = format!("\0{namespace}/{name}");

@@ -68,7 +68,7 @@ pub(super) struct Groups {
     index: FxHashMap<IndexKey, FxHashSet<GroupIdx>>,
     /// Queries by the keys under which all their pods are found.
     queries_at: FxHashMap<IndexKey, Vec<QueryIdx>>,
-    /// Queries without such keys. Any pod may match them.
+    /// Queries without a key. Any pod may match them.
     queries_everywhere: Vec<QueryIdx>,
 }
 
@@ -87,7 +87,7 @@ impl Groups {
         self.add(&change.pod, change.node, i64::from(change.sign), queries)
     }
 
-    /// Counts the pods that match `query`, and from now on returns `idx` for changes of such pods.
+    /// Counts the pods that match `query`. Later changes of these pods return `idx`.
     pub(super) fn count(&mut self, query: &PodQuery, idx: QueryIdx) -> NodeCounts {
         let candidates: Vec<GroupIdx> = if let Some(keys) = self.narrowest(query) {
             for &key in &keys {
@@ -122,7 +122,7 @@ impl Groups {
         self.queries_everywhere.retain(|&idx| !is_dropped(idx));
     }
 
-    /// Counts a change. `amount` is 1 for a pod that was placed, and -1 for one that left.
+    /// Counts a change. `amount` is 1 for a pod that was placed, and -1 for a pod that left.
     fn add(&mut self, pod: &Arc<Pod>, node: NodeIdx, amount: i64, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
         let key = GroupKey(Arc::clone(pod));
         let idx = match self.ids.get(&key) {

@@ -16,7 +16,7 @@ pub(crate) struct NodeCounts {
 enum Counts {
     /// Sorted by node, without zeros.
     Sparse(Vec<(NodeIdx, i64)>),
-    /// Numbers by node; shorter than the table where the rest is zero.
+    /// Numbers by node. The list may be shorter than the table: the numbers beyond its end are zero.
     Dense(Vec<i64>),
 }
 

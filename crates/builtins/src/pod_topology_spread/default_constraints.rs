@@ -1,4 +1,4 @@
-//! `PodTopologySpreadArgs`: constraints for pods that have none of their own.
+//! `PodTopologySpreadArgs`: constraints for pods without constraints.
 
 use berth_model::{Sym, Symbols, pod::SpreadConstraint};
 use serde::Deserialize;
@@ -25,11 +25,11 @@ struct ConstraintArgs {
     min_domains: Option<i32>,
     node_affinity_policy: Option<String>,
     node_taints_policy: Option<String>,
-    /// This field has no effect, since the whole selector of a default constraint is replaced.
+    /// The field has no effect, since the whole selector of a default constraint is replaced.
     match_label_keys: Option<Vec<String>>,
 }
 
-/// The constraints for pods that have none of their own.
+/// The constraints for pods without constraints.
 #[derive(Debug)]
 pub(super) struct DefaultConstraints {
     is_system: bool,
@@ -54,7 +54,7 @@ impl DefaultConstraints {
         }
     }
 
-    /// Whether `defaultingType` is `System`. If so, nodes that lack a topology key are scored too.
+    /// Whether `defaultingType` is `System`. With `System`, nodes that lack a topology key are scored too.
     pub(super) fn is_system(&self) -> bool {
         self.is_system
     }

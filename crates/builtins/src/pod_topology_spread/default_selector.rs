@@ -186,7 +186,7 @@ fn requirements_of(owner: Option<&Arc<WithLabelSelector>>, symbols: &Symbols) ->
     requirements.iter().filter_map(|requirement| requirement_of(requirement, symbols)).collect()
 }
 
-/// `None` for `Gt` and `Lt`, which label selectors do not have.
+/// `None` for `Gt` and `Lt`, which are no operators of label selectors.
 fn requirement_of(requirement: &selector::Requirement, symbols: &Symbols) -> Option<Requirement> {
     let operator = match requirement.operator() {
         selector::Operator::Equals | selector::Operator::In => Operator::In,

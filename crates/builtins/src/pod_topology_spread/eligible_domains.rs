@@ -7,7 +7,8 @@ use berth_model::NodeSet;
 
 use crate::topology::Topology;
 
-/// The number of entries that are kept: one for each topology key and set of nodes to which pods restrict themselves.
+/// The number of entries that are kept: one entry for each topology key and set of nodes to which pods restrict
+/// themselves.
 const CAPACITY: usize = 32;
 
 /// The domains of a topology that have eligible nodes.

@@ -112,7 +112,7 @@ impl HardConstraints {
 
     /// The verdict on the node of each case, with the pods of the case removed and added. `pods` count even if they are
     /// being deleted, and even if the selector is empty, as in kube-scheduler's `updateWithPod`. Pods on nodes do not
-    /// count then.
+    /// count in these cases.
     pub(super) fn dry_run(&self, pods: &[&Pod], cases: &[DryRunCase]) -> Vec<Status> {
         let (mut walk, mut changes) = (CaseWalk::new(pods), vec![0; self.0.len()]);
         let check = |case| {

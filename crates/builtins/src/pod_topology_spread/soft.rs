@@ -32,7 +32,7 @@ pub(super) struct Candidates<'a> {
     pub(super) requires_all_keys: bool,
 }
 
-/// How matching pods are spread under one constraint.
+/// The spread of matching pods under one constraint.
 struct Spread<F> {
     n_domains: usize,
     /// Matching pods in the domain of a node.

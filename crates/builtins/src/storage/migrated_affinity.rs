@@ -66,7 +66,7 @@ pub(crate) fn translate(
     Some((migration, handle.map(|_| affinity(volume, driver_key))))
 }
 
-/// The volume's affinity with its zones under the driver's key. Zones of the affinity take precedence over those of the
+/// The volume's affinity with its zones under the driver's key. Zones of the affinity take precedence over zones of the
 /// labels.
 fn affinity(volume: &PersistentVolume, driver_key: &str) -> Option<NodeSelector> {
     let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
@@ -108,7 +108,7 @@ fn replace_key(selector: &mut NodeSelector, from: &str, to: &str) {
     }
 }
 
-/// Adds the zones of a label to each term, or to a new term if there is none.
+/// Adds the zones of a label to each term, or to a new term if the selector has no terms.
 fn add_zones(selector: &mut Option<NodeSelector>, key: &str, zones: &str) {
     let zones = zones.split(SEPARATOR).map(str::trim).filter(|zone| !zone.is_empty());
     let values: BTreeSet<String> = zones.map(str::to_owned).collect();

@@ -39,7 +39,7 @@ pub(super) const AZURE_FILE: &str = "kubernetes.io/azure-file";
 /// The field of vSphere's volumes, and the driver of these volumes.
 const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 
-/// The in-tree plugins that are translated. vSphere is not among them, since kube-scheduler translates none of its
+/// The in-tree plugins whose volumes are translated. vSphere is missing, since kube-scheduler translates no vSphere
 /// volumes.
 static MIGRATIONS: [Migration; 6] = [
     Migration {
@@ -154,8 +154,8 @@ pub(super) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &s
     }
 }
 
-/// Whether kube-scheduler counts the inline volume among those that drivers took over, even if it does not translate
-/// it.
+/// Whether kube-scheduler counts the inline volume among the volumes that drivers took over, even if it does not
+/// translate it.
 pub(crate) fn may_be_migrated(source: &VolumeSource) -> bool {
     of_inline(source).is_some() || matches!(source, VolumeSource::InTree { field, .. } if **field == *VSPHERE.0)
 }

@@ -25,7 +25,7 @@ const FEW: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeTermsId(usize);
 
-/// Terms of a node selector: a node matches if it matches one of them.
+/// Terms of a node selector: a node that matches one term matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeTerms {
     terms: Vec<Vec<Requirement>>,
@@ -167,7 +167,7 @@ impl MatchingNodes {
         }
     }
 
-    /// Does the same as [`Self::remove_from`], and returns the number of removed nodes.
+    /// Removes the nodes as [`Self::remove_from`] does, and returns their number.
     pub(crate) fn count_removed_from(&self, nodes: &mut NodeSet) -> usize {
         match self {
             Self::Few(few) => {

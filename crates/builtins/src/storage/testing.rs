@@ -56,7 +56,7 @@ pub(crate) fn class(name: &str, provisioner: &str, mode: &str) -> Value {
         "provisioner": provisioner, "volumeBindingMode": mode})
 }
 
-/// A pod with these entries in `spec.volumes`. An entry without a name gets one.
+/// A pod with these entries in `spec.volumes`. An entry without a name gets a name.
 pub(crate) fn pod_with(cluster: &mut TestCluster, name: &str, volumes: &[Value]) -> Pod {
     let volumes = volumes.iter().enumerate();
     let volumes: Vec<Value> = volumes.map(|(at, volume)| merged(json!({"name": format!("v{at}")}), volume)).collect();

@@ -1,4 +1,4 @@
-//! The claims of a pod: those that are bound, those that will be bound for its node, and those that make it
+//! The claims of a pod: bound claims, claims that will be bound for its node, and claims that make the pod
 //! unschedulable.
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Claims {
         assumed.or_else(|| self.view.get(namespace, name))
     }
 
-    /// Counts the claim as one for which `node` was selected, until a newer version of it arrives or
+    /// Counts the claim as a claim for which `node` was selected, until a newer version of it arrives or
     /// [`Self::restore`].
     pub(super) fn assume_node(&mut self, claim: &PersistentVolumeClaim, node: &str) {
         let mut assumed = claim.clone();
@@ -88,7 +88,7 @@ impl Claims {
     /// Sorts the claims of the cycle's pod.
     ///
     /// # Errors
-    /// `Skip` for a pod without claims, a rejection for a pod with claims that are not ready, or an error.
+    /// `Skip` for a pod without claims, a rejection if a claim is not ready, or an error.
     pub(super) fn of_pod(&self, call: &Call<'_>, classes: &ObjectView<StorageClass>) -> Result<PodClaims, Status> {
         let namespace = storage::namespace(call.pod, &call.table.symbols);
         let names = || call.pod.volumes.iter().filter_map(|volume| claim_name(call.pod, volume));

@@ -206,7 +206,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Finds existing volumes for the claim. Returns the nodes for which there is none.
+    /// Finds existing volumes for the claim. Returns the nodes that have no volume for the claim.
     fn find_volumes(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
@@ -298,7 +298,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Records a choice. The pass has only one node, so a volume that covers any node covers that one.
+/// Records a choice. The pass has only one node, so a volume that covers any node covers this node.
 fn record(chosen: Option<&mut PodVolumes>, claim: &Arc<PersistentVolumeClaim>, entry: &Arc<VolumeEntry>) {
     if let Some(chosen) = chosen {
         chosen.static_bindings.push((Arc::clone(claim), Arc::clone(entry)));

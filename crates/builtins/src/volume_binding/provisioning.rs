@@ -1,5 +1,5 @@
-//! Volumes that do not exist yet: whether a class can provision one for a node, and whether its CSI driver has enough
-//! storage there.
+//! Volumes that do not exist yet: whether a class can provision a volume for a node, and whether the class's CSI driver
+//! has enough storage for the node.
 
 use std::collections::BTreeMap;
 
@@ -149,7 +149,7 @@ impl Provisioning {
     }
 
     /// The capacity of the object that shows enough room for a volume of the claim on the node. `None` if the driver
-    /// publishes no capacities, or the claim requests nothing.
+    /// publishes no capacities, or the claim requests no storage.
     pub(super) fn capacity_for(
         &mut self,
         claim: &PersistentVolumeClaim,

@@ -16,7 +16,8 @@ use crate::storage::{
     node_terms::NodeTerms,
 };
 
-/// The annotation of a volume that no user reserved. Such a volume becomes available again without its claim.
+/// The annotation of a volume that no user reserved. A volume with the annotation becomes available again without its
+/// claim.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ struct ObjectPatch {
     base: String,
     /// The patch without its `metadata.resourceVersion`.
     patch: Value,
-    /// Whether the patch changes the object. If so, only versions after `base` show its effect.
+    /// Whether the patch changes the object. Only versions after `base` then show the effect of the patch.
     changes: bool,
 }
 
@@ -118,7 +119,7 @@ impl VolumeReservation {
         provisioned.for_each(|it| claims.restore(&it.namespace, &it.name));
     }
 
-    /// The patches, volumes first. The second call returns none.
+    /// The patches, volumes first. The second call returns no patches.
     pub(super) fn take_patches(&mut self) -> Vec<Effect> {
         if std::mem::replace(&mut self.is_written, true) {
             return Vec::new();

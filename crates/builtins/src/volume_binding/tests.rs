@@ -21,7 +21,7 @@ fn plugin() -> VolumeBinding {
     VolumeBinding::new("").unwrap()
 }
 
-/// Nodes `n0` and `n1`, a class `local` without a provisioner and a class `made` with one.
+/// Nodes `n0` and `n1`, a class `local` without a provisioner and a class `made` with a provisioner.
 fn cluster() -> TestCluster {
     let mut cluster = TestCluster::default();
     node(&mut cluster, "n0", &[("zone", "a")]);

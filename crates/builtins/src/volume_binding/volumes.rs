@@ -1,4 +1,4 @@
-//! All volumes, and those that are already assumed to belong to a claim.
+//! All volumes, and the volumes that are already assumed to belong to a claim.
 //!
 //! When Reserve chooses a volume for a claim, the volume is assumed to be the claim's before the API server shows it.
 //! The assumption ends when the reservation is undone, or when a newer version of the volume arrives.
@@ -51,13 +51,13 @@ pub(super) struct Volumes {
     pub(super) migrated_nodes: MigratedNodes,
 }
 
-/// All volumes, and indices to find one for a claim.
+/// All volumes, and indices to find a volume for a claim.
 #[derive(Debug, Default)]
 pub(super) struct VolumeIndex {
     entries: FxHashMap<String, Arc<VolumeEntry>>,
     /// The available volumes by storage class.
     available: FxHashMap<String, BySize>,
-    /// Names of volumes by namespace and name of the claim that they are reserved for.
+    /// Names of reserved volumes, by namespace and name of the claim.
     reserved: FxHashMap<(String, String), BTreeSet<String>>,
 }
 

@@ -99,7 +99,7 @@ fn dry_runs_take_users_away_and_bring_others() {
 }
 
 proptest! {
-    /// The usage that follows the journal is the same as a recount.
+    /// The usage that follows the journal equals a recount.
     #[test]
     fn usage_equals_a_recount(steps in prop::collection::vec((0..6u32, 0..3u32, 0..8usize, any::<bool>()), 1..60)) {
         let mut cluster = TestCluster::default();

@@ -144,7 +144,7 @@ impl Cache {
         delta.columns.push(ColumnChange { rows, data });
     }
 
-    /// The labels of `rows`: those with one of `keys`, or all labels if `keys` is empty.
+    /// The labels of `rows` with one of `keys`; all labels if `keys` is empty.
     fn labels(&self, rows: &[NodeIdx], keys: &[String]) -> Lists<(Sym, Sym)> {
         if keys.is_empty() {
             return lists(rows, |row| self.table.labels().of(row));

@@ -1,4 +1,4 @@
-//! Support for a copy that follows the cache object by object: it reads what changed, and it reads everything in
+//! Support for a copy that follows the cache object by object: it reads the changes, and it reads everything in
 //! portions.
 
 use std::{ops::Bound, sync::Arc};
@@ -8,7 +8,7 @@ use berth_model::{ObjectKey, PodUid, Sym};
 use super::Cache;
 
 impl Cache {
-    /// Starts to note what changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes, or with `false` stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         let changed = &mut self.changed;
         changed.nodes.follow(is_followed);
@@ -36,7 +36,8 @@ impl Cache {
         self.nodes.keys().copied()
     }
 
-    /// The objects of other kinds that come after `after`, in the order of their keys. `None` starts at the first one.
+    /// The objects of other kinds that come after `after`, in the order of their keys. `None` starts at the first
+    /// object.
     pub fn objects_after(&self, after: Option<&Arc<ObjectKey>>) -> impl Iterator<Item = (&Arc<ObjectKey>, &Arc<[u8]>)> {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.objects.range::<Arc<ObjectKey>, _>((begin, Bound::Unbounded))

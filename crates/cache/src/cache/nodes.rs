@@ -7,8 +7,8 @@ use berth_model::{Column, Columns, Node, NodeIdx, PodUid, Sym};
 use super::{Cache, CachedNode};
 
 impl Cache {
-    /// Adds a node, or updates the known node of this name; only columns that differ are touched. Returns the node as
-    /// it was before.
+    /// Adds a node, or updates the known node of this name; only columns that differ are written. Returns the previous
+    /// state of the node.
     pub fn set_node(&mut self, node: Node) -> Option<Node> {
         let name = node.name;
         self.changed.nodes.note(&name);
@@ -74,7 +74,7 @@ impl Cache {
         self.record_row(idx, columns);
     }
 
-    /// Writes a column that depends only on the node's own object. The other columns depend on pods and are left alone.
+    /// Writes a column that depends only on the node's own object. The other columns depend on pods and do not change.
     fn write_column(&mut self, idx: NodeIdx, column: Column, node: &Node) {
         match column {
             Column::Unschedulable => self.table.set_unschedulable(idx, node.unschedulable),
@@ -93,8 +93,8 @@ impl Cache {
         }
     }
 
-    /// Writes the ports of all pods on a node. They are collected afresh each time, because two pods may use the same
-    /// port and one of them may leave.
+    /// Writes the ports of all pods on a node. They are collected afresh each time, because two pods may use one port,
+    /// and one pod may leave.
     pub(super) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[PodUid]) {
         let mut ports: Vec<_> =
             pods.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|pod| pod.pod().host_ports.clone()).collect();

@@ -1,7 +1,7 @@
-//! The pods on nodes: the scheduler assumed them there, or the API server shows them there.
+//! The pods on nodes: the scheduler assumed them there, or the API server shows them on these nodes.
 //!
-//! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then holds
-//! what the API server showed last.
+//! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then
+//! holds the pod as the API server showed it last.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct CachedPod {
     pod: Arc<Pod>,
     node: Sym,
     state: State,
-    /// Its place in the table's list of pods; `None` while its node has no row.
+    /// The pod's place in the table's list of pods; `None` while the pod's node has no row.
     slot: Option<PodIdx>,
 }
 
@@ -72,14 +72,14 @@ impl Assumed {
 pub enum Added {
     /// The pod was not known.
     New,
-    /// The pod was assumed, on this node or on another one.
+    /// The pod was assumed, on this node or on another node.
     Confirmed {
         /// The node on which the pod was assumed to be.
         assumed_on: Sym,
     },
     /// The pod had been added before.
     Updated {
-        /// The pod as it was.
+        /// The previous state of the pod.
         old: Arc<Pod>,
     },
 }
@@ -87,15 +87,15 @@ pub enum Added {
 /// A pod that left the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// The pod as it was.
+    /// The previous state of the pod.
     pub pod: Arc<Pod>,
-    /// Where the pod was.
+    /// The node of the pod.
     pub node: Sym,
     /// Whether the API server had not shown the pod on the node yet.
     pub was_assumed: bool,
 }
 
-/// A call that does not fit what the cache knows.
+/// A call that contradicts the state of the cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
     /// A pod that the cache already holds cannot be assumed.
@@ -106,13 +106,13 @@ pub enum Inconsistency {
         /// The name of the pod.
         name: Arc<str>,
     },
-    /// The API server has shown the pod since it was assumed.
+    /// The API server has shown the pod since its assumption.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
     NotAssumed {
         /// The uid of the pod.
         uid: PodUid,
     },
-    /// The pod has no uid. Every pod of the API server has one.
+    /// The pod has no uid. Every pod of the API server has a uid.
     #[error("a pod without a uid can't be cached")]
     NoUid,
 }
@@ -146,8 +146,8 @@ impl Cache {
         Ok(self.remove_pod(&assumed.uid).map(|removed| removed.pod))
     }
 
-    /// Adds a pod that the API server shows on `pod.node_name`, or updates it. An assumed pod becomes a real one, on
-    /// whichever node it appears.
+    /// Adds a pod that the API server shows on `pod.node_name`, or updates it. An assumed pod becomes a real pod, on
+    /// the node that the API server shows.
     ///
     /// # Errors
     /// The pod has no uid.

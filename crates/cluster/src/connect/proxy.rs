@@ -1,7 +1,7 @@
 //! Whether the proxy of the environment is used for the API server.
 //!
 //! `kube` takes `HTTPS_PROXY` from the environment for any server. kubectl doesn't use it for plain http, for the host
-//! itself, or for what `NO_PROXY` lists.
+//! itself, or for the hosts that `NO_PROXY` lists.
 
 use std::net::IpAddr;
 

@@ -46,7 +46,7 @@ pub enum RenewalError {
     /// The files cannot be used at the moment.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The files name another server. All that the process knows is about the cluster that it started with.
+    /// The files name another server. All data of the process is about the cluster with which the process started.
     #[error("{origin} names another API server, {new} instead of {old}: restart to use it")]
     OtherServer {
         /// The source of the new address.
@@ -96,7 +96,7 @@ pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, R
 }
 
 impl Renewal {
-    /// The files from which the client is made, except those that `kube` reads again itself. The files that the
+    /// The files from which the client is made, except the files that `kube` reads again itself. The files that the
     /// kubeconfig names may change with each renewal.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {

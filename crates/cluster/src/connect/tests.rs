@@ -98,7 +98,7 @@ async fn a_credential_plugin_that_cannot_run_is_named() {
     assert!(told.starts_with(expected), "{told}");
 }
 
-/// The connection knows the end of the certificate, so that it can renew it in time.
+/// The connection knows when its certificate ends, so that it can renew the certificate in time.
 #[tokio::test]
 async fn the_end_of_a_credential_plugins_certificate_is_known() {
     let mut certificate = rcgen::CertificateParams::new(Vec::new()).unwrap();

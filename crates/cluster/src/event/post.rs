@@ -76,7 +76,7 @@ pub(super) struct Poster {
     n_unwritten: Arc<AtomicUsize>,
 }
 
-/// Everything that one request needs.
+/// The data that one request needs.
 #[derive(Clone)]
 struct Sender {
     client: Client,
@@ -86,7 +86,7 @@ struct Sender {
 
 impl Poster {
     /// Makes the task's state. `n_dropped` counts events that find the queue full, and `n_unwritten` events that are
-    /// neither written nor given up.
+    /// still to be written.
     pub(super) fn new(
         client: Client,
         hostname: String,

@@ -1,9 +1,9 @@
 //! Decides which events are sent, and which are only counted.
 //!
-//! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further events
-//! are counted here. Their count is sent every half hour, and when the series ends: six minutes after its last event,
-//! or when too many others were recorded since. The note is part of the key only if the event says so; otherwise users
-//! read the note of the first occurrence.
+//! The first event of its kind is posted. The second event makes a series, which is patched onto the first event. This
+//! module counts further events. Their count is sent every half hour, and when the series ends: six minutes after its
+//! last event, or when too many others were recorded since. The note is part of the key only if the event says so;
+//! otherwise users read the note of the first occurrence.
 //!
 //! The module is pure: times come in, [`Request`]s go out.
 
@@ -24,8 +24,8 @@ use super::{
 /// A series that got no event for this long is over.
 const SERIES_END: Span = Span::from_mins(6);
 
-/// The number of events that are remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six
-/// minutes, of which few repeat.
+/// The number of events that are remembered, about 800 bytes each. A busy scheduler records a hundred thousand events
+/// in six minutes, and few events repeat.
 const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
 /// The API server's bounds on a note, a reason and an action, in bytes (`pkg/apis/core/validation/events.go`).
@@ -50,7 +50,7 @@ pub(super) struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Post,
-    /// Patch the event's series onto the one posted before.
+    /// Patch the event's series onto the event that was posted before.
     PatchSeries(Series),
 }
 
@@ -80,7 +80,7 @@ struct SeenEvent {
     note: String,
     first_seen: Time,
     last_seen: Time,
-    /// The number of times that the event happened: 1 until it becomes a series.
+    /// The number of times that the event happened: 1 for an event that is not a series.
     count: u32,
 }
 

@@ -110,7 +110,7 @@ async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
 async fn a_profile_that_floods_with_events_delays_no_other() {
     let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
-    // Two profiles that flood fill up their shares of the room, and the rest is given in turns.
+    // Two profiles that flood fill up their shares of the room, and the remaining room is given in turns.
     for n in 0..10_000 {
         for flood in ["flood-a", "flood-b"] {
             recorder.record(NewEvent { reporting_controller: flood.into(), ..scheduled(&n.to_string()) });
@@ -154,7 +154,7 @@ async fn a_full_queue_takes_a_few_of_another_profile() {
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     recorder.record(scheduled("first"));
     let _unanswered = server.next().await;
-    // A paused clock runs a timer out once nothing else is left to do.
+    // A paused clock runs a timer out once no other task can run.
     let settled = || tokio::time::sleep(Duration::from_millis(1));
     for n in 0..QUEUE_LEN {
         recorder.record(scheduled(&n.to_string()));

@@ -2,8 +2,8 @@
 //!
 //! The candidate is written as client-go's `tools/leaderelection/leasecandidate.go` does. The coordinator asks with
 //! `pingTime` whether the candidate still runs. The answer is a later `renewTime`. The candidate is also renewed from
-//! time to time, because the coordinator deletes those that it has not heard of for long. The process does not delete
-//! its candidate when it ends, as client-go does not.
+//! time to time, because the coordinator deletes candidates that it has not heard of for long. The process does not
+//! delete its candidate when it ends, as client-go does not.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::{
     watch::{WatchEvent, Watches, spawn_watches},
 };
 
-/// The time between two renewals that nobody asked for. It is client-go's.
+/// The time between two renewals without a ping of the coordinator, as in client-go.
 const RENEWED_EVERY: Duration = Duration::from_secs(300);
 
 /// The time after which a write that failed is tried again.
@@ -55,8 +55,8 @@ impl Candidacy {
         Self { client, namespace, name: identity, lease: name, coordination }
     }
 
-    /// Keeps the LeaseCandidate up to date until it is dropped. `is_candidate` becomes true once the LeaseCandidate
-    /// exists.
+    /// Keeps the LeaseCandidate up to date until the future is dropped. `is_candidate` becomes true once the
+    /// LeaseCandidate exists.
     pub(super) async fn run(self, is_candidate: watch::Sender<bool>) {
         let (sink, mut changes) = mpsc::channel(CHANGES_BOUND);
         let kind = KindRef {
@@ -91,7 +91,7 @@ impl Candidacy {
         }
     }
 
-    /// Whether the coordinator asks this candidate to show that it runs.
+    /// Whether the coordinator asks the candidate to show that it runs.
     fn is_asked(&self, change: &WatchEvent) -> bool {
         match change {
             WatchEvent::ObjectApplied { namespace, name, json, .. } => {

@@ -1,8 +1,8 @@
 //! The records that one candidate for a Lease may write, depending on the Lease that it has seen.
 //!
 //! The module is pure: the caller passes in the candidate's own clock, which never goes back. The candidate never
-//! compares it with the times in the Lease, which other machines wrote. A Lease counts as held until its duration has
-//! passed since the candidate first saw it in its present form.
+//! compares its clock with the times in the Lease, which other machines wrote. A Lease counts as held until its
+//! duration has passed since the candidate first saw it in its present form.
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ pub(super) struct LeaseRecord {
 pub(super) enum Verdict {
     /// Another candidate holds the Lease.
     Held { by: String },
-    /// The coordinator has not given the Lease to anybody, or the holder has not renewed it in time.
+    /// The coordinator has not chosen a holder, or the holder has not renewed the Lease in time.
     Unassigned,
-    /// The candidate holds the Lease, and the coordinator prefers another one.
+    /// The candidate holds the Lease, and the coordinator prefers another candidate.
     EndOfTerm { preferred: String },
     /// Writing this record makes or keeps the candidate the leader, on condition that the Lease has not changed.
     Write(LeaseRecord),
@@ -43,7 +43,7 @@ pub(super) struct Candidate {
     lease_duration_seconds: u32,
     /// Whether only the coordinator gives the Lease to a candidate. Otherwise candidates take it.
     is_coordinated: bool,
-    /// The Lease as last seen or written, and the time since which it has been the same.
+    /// The Lease as last seen or written, and the time since which the Lease has not changed.
     observed: Option<(LeaseRecord, Duration)>,
 }
 
@@ -53,7 +53,7 @@ impl Candidate {
         Self { identity, lease_duration_seconds, is_coordinated, observed: None }
     }
 
-    /// Takes in the Lease that was read; `None` if it does not exist. `now` is the candidate's own clock, and `time` is
+    /// Takes in the Lease that was read; `None` if no Lease exists. `now` is the candidate's own clock, and `time` is
     /// the time of day to write.
     pub(super) fn look(&mut self, found: Option<LeaseRecord>, now: Duration, time: &str) -> Verdict {
         let Some(found) = found else {
@@ -70,12 +70,12 @@ impl Candidate {
         verdict
     }
 
-    /// Records that the candidate wrote this, and no other candidate came in between.
+    /// Records that the candidate wrote this record, and that no other candidate wrote before it.
     pub(super) fn wrote(&mut self, record: LeaseRecord, now: Duration) {
         self.observed = Some((record, now));
     }
 
-    /// The record that renews the Lease as it was last seen, if the candidate holds it.
+    /// The record that renews the last seen Lease; `None` if the candidate does not hold it.
     pub(super) fn renewal(&self, time: &str) -> Option<LeaseRecord> {
         let (record, _) = self.observed.as_ref()?;
         (record.holder_identity == self.identity && record.preferred_holder.is_none())
@@ -94,7 +94,7 @@ impl Candidate {
         }
     }
 
-    /// What client-go's `tryCoordinatedRenew` decides.
+    /// The decision of client-go's `tryCoordinatedRenew`.
     fn judge_coordinated(&self, found: &LeaseRecord, age: Duration, time: &str) -> Verdict {
         let is_over = age > Duration::from_secs(found.lease_duration_seconds.into());
         if is_over || found.holder_identity.is_empty() {
@@ -158,7 +158,7 @@ mod tests {
         let lease = written(first.look(None, seconds(1000), "t0"));
         assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (0, 15));
         first.wrote(lease.clone(), seconds(1000));
-        // Each machine has a clock of its own.
+        // Each machine has its own clock.
         let held = Verdict::Held { by: "first".into() };
         assert_eq!(second.look(Some(lease.clone()), seconds(7), "t1"), held);
         let renewed = first.renewal("t2").expect("first leads");
@@ -220,16 +220,17 @@ mod tests {
     }
 
     proptest! {
-        /// Candidates read and write at any time, or vanish for a while. A write counts if no other one wrote in
-        /// between, and its answer may be lost. Each believes that it leads for the renew deadline since it last began
-        /// a write that succeeded. No two ever believe this at the same time.
+        /// Candidates read and write at any time, or vanish for a while. A write succeeds if no other candidate wrote
+        /// in between, and its answer may be lost. A candidate believes that it leads for the renew deadline since the
+        /// start of its last successful write. Two candidates never believe this at the same time.
         #[test]
         fn there_is_never_more_than_one_leader(steps in steps(), offsets in prop::array::uniform3(0..1_000_u64)) {
             let renew_deadline = seconds(10);
             let mut lease: Option<LeaseRecord> = None;
             let mut version = 0_u64;
             let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE, false));
-            // The Lease that each has read and not yet answered, and the time until which each believes that it leads.
+            // For each candidate the Lease that it has read and not yet answered, and the time until which it believes
+            // that it leads.
             let mut read: [Option<(u64, LeaseRecord, Duration)>; 3] = [None, None, None];
             let mut leads_until = [Duration::ZERO; 3];
             let mut now = seconds(1);

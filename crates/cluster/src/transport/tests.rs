@@ -111,7 +111,7 @@ async fn ask(client: &Client, path: &str) -> String {
     timeout(LONG, client.request_text(request)).await.expect("an answer in time").expect("an answer")
 }
 
-/// The first piece of an endless answer, and the rest.
+/// The first piece of an endless response, and the pieces after it.
 async fn open_watch(client: &Client) -> (String, Body) {
     let request = Request::get("/watch").body(Body::empty()).unwrap();
     let mut body =
@@ -120,8 +120,8 @@ async fn open_watch(client: &Client) -> (String, Body) {
     (String::from_utf8(first.to_vec()).unwrap(), body)
 }
 
-/// A relay that passes bytes to a server and back until it falls silent. It then keeps its connections without passing
-/// bytes, and serves only new connections.
+/// A relay that passes bytes to a server and back. A silent relay keeps its old connections without passing bytes, and
+/// serves only new connections.
 struct Relay {
     address: SocketAddr,
     silent: watch::Sender<()>,

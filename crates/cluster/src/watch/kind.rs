@@ -133,8 +133,7 @@ impl Kind {
         }
     }
 
-    /// The event for a kind that may not be listed. Pods and nodes have none, since there is no scheduling without
-    /// them.
+    /// The event for a kind that may not be listed. Pods and nodes have no such event, since scheduling needs both.
     pub(super) fn forbidden(&self, rule: String) -> Option<WatchEvent> {
         match self {
             Self::Pods { .. } | Self::Nodes => None,
@@ -142,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// `missing` is the server's answer if it does not serve the kind.
+    /// `missing` is the answer of a server that does not serve the kind.
     pub(super) fn synced(&self, missing: Option<&str>) -> WatchEvent {
         match self {
             Self::Pods { .. } => WatchEvent::PodsSynced,

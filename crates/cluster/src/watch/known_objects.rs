@@ -31,7 +31,7 @@ pub(super) enum ObjectChange {
     Changed,
     /// The reader has seen exactly this version.
     Unchanged,
-    /// The object that had this name has been deleted, and this is another object.
+    /// The object that had this name has been deleted, and the known object is another object.
     Replaced { old: Identity },
 }
 
@@ -66,7 +66,8 @@ impl KnownObjects {
         self.objects.len()
     }
 
-    /// Whether the reader has seen exactly this version. If so, the object also counts as seen in the current relist.
+    /// Whether the reader has seen exactly this version. After `true`, the object also counts as seen in the current
+    /// relist.
     pub(super) fn refresh(&mut self, identity: &Identity) -> bool {
         let generation = self.generation;
         self.objects.get_mut(&key(identity)).is_some_and(|known| {

@@ -1,9 +1,9 @@
 //! The life of one kind's watch: list, follow, reconnect, relist.
 //!
 //! A session either knows the resource version from which to go on, or must list first. Lists are streamed over the
-//! watch itself, as kube-scheduler's are. A server that refuses or ignores this is asked for pages instead, from then
-//! on. A healthy session goes on at once after its connection ended, for any reason. Any other session waits first, a
-//! little longer each time.
+//! watch itself, as kube-scheduler's are. A session with a server that refuses or ignores streamed lists asks for pages
+//! from then on. A healthy session goes on at once after its connection ended, for any reason. Any other session waits
+//! first, a little longer each time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -250,7 +250,7 @@ impl Session {
         }
     }
 
-    /// Makes the next connection begin with a list if one is wanted. The list answers all requests so far.
+    /// Makes the next connection begin with a list if a list was requested. The list answers all requests so far.
     fn take_wish_for_list(&mut self) {
         if self.relists.has_changed().unwrap_or_default() {
             self.resume_from = None;
@@ -266,12 +266,12 @@ impl Session {
         }
     }
 
-    /// Reports the kind as synced, because the server does not have it, or no longer has it. The session goes on
-    /// trying, since kinds may be added to a server.
+    /// Reports the kind as synced, because the server lacks the kind, or lost it. The session goes on trying, since
+    /// kinds may be added to a server.
     async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
             let api_version = self.kind.named().api_version();
-            // The reader of the events knows who needs the kind, and says what to do.
+            // The reader of the events knows the plugins that need the kind, and gives the advice.
             info!(kind = self.kind.plural(), api_version, reason, "the server does not serve this kind");
         }
         self.resume_from = None;
@@ -279,7 +279,7 @@ impl Session {
     }
 
     /// Reports the kind as synced, once for each list that was requested, and whenever the server begins or ceases to
-    /// serve the kind. `missing` is the server's answer if it does not serve the kind.
+    /// serve the kind. `missing` is the answer of a server that does not serve the kind.
     async fn say_synced(&mut self, missing: Option<&str>) -> Result<(), WatchError> {
         let was_missing = std::mem::replace(&mut self.is_missing, missing.is_some());
         let is_told = self.synced == Some(self.answered.lists) && self.forbidden != self.synced;
@@ -338,7 +338,7 @@ impl Session {
             send_initial_events,
             ..WatchParams::default()
         };
-        // An unset version asks for the newest state of a streamed list, where "0" would accept any cached one.
+        // An unset version asks for the newest state of a streamed list, where "0" would accept any cached state.
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(RequestFailure::from)?;
@@ -352,8 +352,8 @@ impl Session {
         })
     }
 
-    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests that take
-    /// no object from the server may be stopped like this.
+    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests whose
+    /// answer is not consumed may be stopped in this way.
     async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
         tokio::select! {
             biased;
@@ -501,7 +501,7 @@ impl Session {
         }
     }
 
-    /// Takes the version from which to go on. The versions of objects have no such meaning while a list is read.
+    /// Takes the version from which to go on. The versions of objects have another meaning while a list is read.
     fn advance(&mut self, identity: Identity) {
         if self.resume_from.is_some() && !identity.resource_version.is_empty() {
             self.resume_at(identity.resource_version);

@@ -160,7 +160,7 @@ async fn a_list_that_is_asked_for_tells_what_a_silent_watch_kept_back() {
     assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
     let mut half = call.stream();
     half.send("ADDED", &pod("a", "1", "5")).await;
-    // A list that is older than the second request answers neither.
+    // A list that is older than the second request answers neither request.
     watch.handle.relist();
     let mut list = watch.server.next().await.stream();
     list.send("ADDED", &pod("a", "1", "5")).await;
@@ -233,7 +233,7 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
         let metadata = json!({"resourceVersion": "10", "continue": token});
         json!({"kind": "PodList", "metadata": metadata, "items": items})
     };
-    // One item of the page cannot be decoded; the others count.
+    // One item of the page cannot be decoded. All other items count.
     let broken = json!({"metadata": {"name": "broken", "namespace": "default", "uid": "x"}, "spec": 3});
     call.answer(200, &page(Some("more"), json!([pod("a", "1", "7"), broken])));
     let call = watch.server.next().await;

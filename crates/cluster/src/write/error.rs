@@ -3,7 +3,7 @@
 use crate::{api_error::RequestFailure, object::BadName};
 
 /// The message with which the API server refuses to bind a pod that is being deleted
-/// (`pkg/registry/core/pod/storage/storage.go`). Code and reason are those of any conflict.
+/// (`pkg/registry/core/pod/storage/storage.go`). Code and reason are the same as for any conflict.
 const BEING_DELETED: &str = "is being deleted, cannot be assigned to a host";
 
 /// The reason why a write failed for good. Its text is the API server's own message if there is one, since users read

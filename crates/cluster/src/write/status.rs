@@ -1,4 +1,4 @@
-//! The patch from a pod's old status to its new one.
+//! The patch from a pod's old status to its new status.
 //!
 //! It is the strategic merge diff of the two statuses. Conditions merge by type: a new condition is sent whole, and a
 //! changed condition only with its changes.
@@ -122,7 +122,7 @@ impl PodCondition {
         Some(Value::Object(changes))
     }
 
-    /// The fields that the API omits when they are empty. A patch removes them with a null.
+    /// The fields that the API omits if their values are empty. A patch removes them with a null.
     fn optional_fields(&self) -> [(&'static str, Option<Value>); 3] {
         let text = |text: &String| (!text.is_empty()).then(|| json!(text));
         let generation = (self.observed_generation != 0).then(|| json!(self.observed_generation));
@@ -161,7 +161,7 @@ mod tests {
         patch.body(NOW.parse().unwrap()).unwrap_or_default()
     }
 
-    // The bodies below are those of kube-scheduler 1.36.
+    // The bodies below are kube-scheduler 1.36's bodies.
 
     #[test]
     fn a_first_condition_is_sent_whole() {

@@ -1,4 +1,4 @@
-//! Arguments of PodTopologySpread: constraints for pods that have none of their own.
+//! Arguments of PodTopologySpread: constraints for pods without their own constraints.
 
 use std::collections::BTreeSet;
 

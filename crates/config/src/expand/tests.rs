@@ -203,7 +203,7 @@ fn impossible_selections_are_refused_in_kube_scheduler_words() {
     );
 }
 
-/// The list that the refusal of two QueueSort plugins advises leaves one of them.
+/// The list in the refusal of two QueueSort plugins leaves one plugin.
 #[test]
 fn the_advised_list_leaves_one_plugin_that_sorts_the_queue() {
     let list = json!({ "enabled": [{ "name": "Mine" }], "disabled": [{ "name": "*" }] });

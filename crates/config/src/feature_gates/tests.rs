@@ -128,9 +128,9 @@ fn releases_page() -> String {
              Bind; kube-scheduler does this from 1.37 on. Built-in plugins register for events of pods under the name `Pod` and distinguish the events themselves. Other plugins\n\
              may register for `AssignedPod` alone or for `TargetPod` alone. [Log lines](log-messages.md) about moves in the queue (`-v=5`) name entities instead\n\
              of pods from 1.37 on. `berth simulate` decides as 1.36 unless `--emulated-version` sets another release. `--compare-emulated-version 1.37` shows which pods the\n\
-             next release places elsewhere, and by which plugin.\n\n\
+             next release places on other nodes, and by which plugin.\n\n\
              ## Another release\n\n\
-             1. Add a variant of `Release` in `crates/model/src/features.rs`, and a column in the table there. The compiler names the other places to change: the version\n\
+             1. Add a variant of `Release` in `crates/model/src/features.rs`, and a column in the table of that file. The compiler names the other places to change: the version\n\
              that metrics and the sandbox report, and the names of metrics (`crates/telemetry/src/metrics/releases.rs`).\n\
              2. Add a file with the gates that changed in `crates/config/src`, beside the file of 1.37.\n\
              3. Add a line in the table for each decision that changed, named after the change. The code that decides holds both behaviours side by side, and asks\n\

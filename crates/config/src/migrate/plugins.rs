@@ -60,7 +60,7 @@ impl ProfilePlugins {
         list(&mut self.0, point, "enabled").push(entry);
     }
 
-    /// Replaces plugins that no longer exist with the current ones.
+    /// Replaces plugins that no longer exist with current plugins.
     pub(super) fn migrate(&mut self, profile: &mut Map<String, Value>, notes: &mut Vec<String>) {
         let points: Vec<String> = self.0.keys().cloned().collect();
         for point in &points {
@@ -104,8 +104,8 @@ impl ProfilePlugins {
         strategy_of(profile).insert("type".to_owned(), kind.into());
     }
 
-    /// Keeps an entry under its current name. The entry is left out if that name is already in the list, if there is
-    /// none, or if it disables a plugin that was replaced.
+    /// Keeps an entry under its current name. The entry is left out if the current name is already in the list, if the
+    /// plugin has no current name, or if the entry disables a plugin that was replaced.
     fn keep(&mut self, point: &str, set: &str, mut entry: Value, notes: &mut Vec<String>) {
         let old = name(&entry).to_owned();
         if strategy(&old).is_some() {

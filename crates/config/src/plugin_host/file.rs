@@ -51,8 +51,8 @@ const LISTS: [(&str, &str); 6] = [
     ("rules", "[{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}]"),
 ];
 
-/// The field that has another value although it is a list, with a list that it may have. The parser says only what it
-/// expected, so the document is read once more for the field.
+/// The list field that has a value of another type, with an example of a list. The parser's message does not name the
+/// field, so the document is read again.
 pub(super) fn advice_on_list(text: &str, error: &serde_saphyr::Error) -> Option<String> {
     let serde_saphyr::Error::Unexpected { expected: "sequence start", .. } = error.without_snippet() else {
         return None;
@@ -86,7 +86,7 @@ pub(super) struct Document {
     /// Limits for the use of each second of the scheduling thread while other pods wait.
     #[serde(default)]
     pub(super) scheduling_thread: SchedulingThreadFields,
-    /// SHA-256 digests of binaries that never serve, whatever their names are.
+    /// SHA-256 digests of binaries that never serve, under any name.
     #[serde(default)]
     pub(super) denied_digests: Vec<DeniedDigest>,
     /// The settings of registries.
@@ -98,7 +98,7 @@ pub(super) struct Document {
     /// The signers that must have signed a binary, by the source of the binary.
     #[serde(default)]
     pub(super) signatures: RuleEntries,
-    /// Settings for plugins whose own entry does not have the field.
+    /// Settings for plugins whose own entry lacks the field.
     #[serde(default)]
     pub(super) defaults: SettingsFields,
     /// The settings of single plugins.
@@ -141,7 +141,7 @@ pub(super) struct PluginEntries(pub(super) Vec<PluginEntry>);
 #[serde(try_from = "Vec<ProfileEntry>")]
 pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 
-// `flatten` and `deny_unknown_fields` exclude each other, so the fields of `SettingsFields` are repeated here.
+// `flatten` and `deny_unknown_fields` exclude each other, so this type repeats the fields of `SettingsFields`.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -184,7 +184,7 @@ pub(super) struct PluginEntry {
 pub(super) struct ProfileEntry {
     /// The `schedulerName` of the profile.
     pub(super) scheduler_name: Name,
-    /// How plugins run in this profile if their own entry does not say.
+    /// The way in which plugins run in this profile if their own entries do not set it.
     #[cfg_attr(feature = "schema", schemars(schema_with = "super::schema::execution"))]
     pub(super) execution: Execution,
 }

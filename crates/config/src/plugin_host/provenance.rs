@@ -41,7 +41,7 @@ pub struct RegistrySettings {
     pub token_service: Option<String>,
 }
 
-/// A signer that may count.
+/// A signer whose signatures may count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignerSettings {
     pub name: String,

@@ -335,7 +335,7 @@ fn the_guide_and_the_schema_name_the_same_fields() {
     let words: BTreeSet<&str> = guide.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let missing: Vec<&String> = known.iter().filter(|name| !words.contains(name.as_str())).collect();
     assert!(missing.is_empty(), "the guide does not name {missing:?}");
-    // Tables of fields have them in the first column.
+    // Tables of fields have the fields in the first column.
     let mut in_table = false;
     for line in page.lines() {
         in_table = line.starts_with("| field |") || in_table && line.starts_with('|');

@@ -1,7 +1,8 @@
-//! The points after a node was chosen: Reserve, Permit, Bind and PostBind, and PostFilter for a cycle that chose none.
-//! PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
+//! The points after a node was chosen: Reserve, Permit, Bind and PostBind, and PostFilter for a cycle that chose no
+//! node. PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
 //!
-//! Nothing here acts. The effects that plugins ask for are returned, each with the plugin that asked.
+//! The functions only ask plugins; they carry out no effect. The effects that plugins ask for are returned, each with
+//! the plugin that asked.
 
 use berth_model::NodeIdx;
 
@@ -24,8 +25,8 @@ const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
 /// The label of runs of Unreserve, which is part of Reserve's trait.
 const UNRESERVE: &str = "Unreserve";
 
-/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. It stops at the first
-/// plugin that refuses.
+/// Informs the Reserve plugins, one after the other, that the pod is to be placed on `node`. The calls stop at the
+/// first plugin that refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].
@@ -267,7 +268,7 @@ fn ask_post_filter(
             }
         }
     }
-    // These plugins could not look at the pod, and might have found a way to help it.
+    // The plugins of `blind` could not look at the pod. They might have found a way to help it.
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     run.status = verdict;
     run

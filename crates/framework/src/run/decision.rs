@@ -1,8 +1,8 @@
 //! The decision of a scheduling cycle, as a value.
 //!
-//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. It owns its data
-//! and outlives the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds what the
-//! cycle computed anyway: nothing is computed for it, and nothing is formatted before it is read. Nodes and plugins are
+//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. The decision owns
+//! its data and outlives the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds
+//! only data that the cycle computed anyway, and nothing is formatted before somebody reads it. Nodes and plugins are
 //! indexes into the node table and the profile of that cycle.
 //!
 //! A decision that is no longer needed may be passed to [`Attempt::recycle`](super::Attempt::recycle). The next cycle
@@ -59,7 +59,7 @@ impl From<Status> for NoNode {
 pub enum NodeVerdict<'a> {
     /// The node passed.
     Passed {
-        /// The node's weighted sum; `None` if the cycle scored no nodes because it had no choice.
+        /// The node's weighted sum; `None` if the cycle scored no nodes, because only one node passed.
         total: Option<i64>,
     },
     /// The node did not pass.
@@ -71,7 +71,7 @@ pub enum NodeVerdict<'a> {
     },
     /// PreFilter excluded the node.
     LeftOut {
-        /// The reason; `None` if it was not asked for.
+        /// The reason; `None` if the caller did not ask for it.
         status: Option<&'a Status>,
     },
     /// The cycle did not look at the node.
@@ -129,11 +129,11 @@ pub enum HintOutcome {
 pub struct EarlierAnswers {
     /// Filter plugins whose verdicts are kept.
     pub filters: PluginBits,
-    /// The number of nodes about which these plugins had to be asked in this cycle.
+    /// The number of nodes about which Filter plugins with kept verdicts had to be asked in this cycle.
     pub n_filtered: usize,
     /// Score plugins whose scores are kept.
     pub scores: PluginBits,
-    /// The number of nodes about which these plugins had to be asked in this cycle.
+    /// The number of nodes about which Score plugins with kept scores had to be asked in this cycle.
     pub n_scored: usize,
     /// The answers themselves.
     pub(super) kept: Option<Arc<KeptAnswers>>,
@@ -160,7 +160,7 @@ pub struct Findings {
     pub(super) filtered_at: Option<Duration>,
     /// The nodes that each Filter plugin removed, by the index of the plugin.
     pub(super) removed: Vec<NodeSet>,
-    /// Whether any of these sets is not empty. Clearing some twenty bitmaps costs as much as a cycle that uses earlier
+    /// Whether any set of nodes is not empty. Clearing some twenty bitmaps costs as much as a cycle that uses earlier
     /// answers.
     pub(super) has_removed: bool,
     /// Nodes that would not pass if the pods nominated to them were running there.
@@ -191,7 +191,7 @@ impl Findings {
         &self.skipped_filters
     }
 
-    /// The nodes to which PreFilter plugins restricted the candidates, if they did.
+    /// The nodes to which PreFilter plugins restricted the candidates; `None` without a restriction.
     #[must_use]
     pub fn restriction(&self) -> Option<&Restriction> {
         self.restriction.as_ref()
@@ -249,7 +249,8 @@ impl Findings {
         of_cycle.map(|scores| PluginScores::of_cycle(scores, &self.feasible)).chain(kept)
     }
 
-    /// The weighted sums, one for each member of [`Self::feasible`] in ascending order; empty if nothing was scored.
+    /// The weighted sums, one sum for each member of [`Self::feasible`] in ascending order; empty if no node was
+    /// scored.
     #[must_use]
     pub fn totals(&self) -> &[i64] {
         &self.totals
@@ -279,7 +280,7 @@ impl Findings {
         self.clear_scores();
     }
 
-    /// Clears what earlier searches of the cycle found.
+    /// Clears the results of earlier searches of the cycle.
     pub(super) fn begin_search(&mut self, SearchRange { start, n_wanted }: SearchRange) {
         self.clear_verdicts();
         self.earlier.clear();

@@ -38,7 +38,7 @@ pub struct PostFilterRun {
 pub struct Diagnosis {
     /// The number of nodes that the message counts.
     pub n_all_nodes: usize,
-    /// Why PreFilter rejected the pod; `None` if it did not.
+    /// The reason why PreFilter rejected the pod; `None` if it let the pod pass.
     pub pre_filter: Option<Status>,
     /// The nodes that Filter plugins and extenders rejected.
     pub rejections: Vec<Rejection>,

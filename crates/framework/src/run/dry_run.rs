@@ -16,8 +16,8 @@ use crate::{
 /// The maximum number of cases of one call, for each node of the cluster. Preemption asks fewer at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
-/// Filters nodes without some of their pods, for the pod of `call`. `findings` are those of its cycle. The result has
-/// one status for each case.
+/// Filters nodes without some of their pods, for the pod of `call`. `findings` are the findings of the pod's cycle. The
+/// result has one status for each case.
 ///
 /// # Errors
 /// A plugin broke.
@@ -96,7 +96,7 @@ impl<'a> CasePods<'a> {
         open
     }
 
-    /// The index of the pod in `pods`. The pod is added if it is not there yet. `None` for a slot without a pod.
+    /// The index of the pod in `pods`. A pod that `pods` lacks is added. `None` for a slot without a pod.
     fn place_of(&mut self, table: &'a ClusterTable, idx: PodIdx) -> Option<u32> {
         if let Some(place) = self.places.get(idx.index()).and_then(|place| place.checked_sub(1)) {
             return Some(place);
@@ -172,8 +172,8 @@ impl<'a> NodeDryRun<'a> {
         while !open.cases.is_empty()
             && let Some((plugin, _)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
         {
-            // A preemption asks thousands of times, so a plugin that takes long for each question is not asked all of
-            // them.
+            // A preemption asks thousands of questions, so a plugin that takes long for each question is not asked all
+            // questions.
             if let Err(status) = profile.still_has_time(plugin) {
                 return Err(broken(profile, plugin, &status));
             }
@@ -192,7 +192,7 @@ impl<'a> NodeDryRun<'a> {
                     kept.push(at, case);
                     continue;
                 }
-                // An error about one node says nothing about the others.
+                // An error about one node says nothing about other nodes.
                 let is_rejected = status.code.is_rejected();
                 if let Some(slot) = statuses.get_mut(at) {
                     *slot = if is_rejected { status } else { broken(profile, plugin, &status) };

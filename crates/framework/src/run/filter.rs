@@ -1,7 +1,7 @@
 //! Filter: runs the plugins, one after the other, over chunks of candidates until enough nodes are found.
 //!
-//! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and without
-//! them. Plugins are asked only afterwards, by [`diagnose`], why they rejected a node.
+//! A node to which pods of at least the same priority are nominated must pass twice: with these pods, by dry run, and
+//! without them. Plugins are asked only afterwards, by [`diagnose`], why they rejected a node.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet};
 
@@ -147,8 +147,8 @@ pub(super) fn stretches(nodes: &[NodeIdx], range: SearchRange) -> impl Iterator<
 }
 
 impl Findings {
-    /// Adds those nodes of a stretch that are in `passed` to the feasible nodes, until there are `limit`. All members
-    /// of `passed` must be in the stretch.
+    /// Adds the nodes of a stretch that are in `passed` to the feasible nodes, until there are `limit`. All members of
+    /// `passed` must be in the stretch.
     pub(super) fn take(&mut self, stretch: Stretch<'_>, passed: &NodeSet, limit: usize) {
         let have_all_room = self.feasible_order.len() + stretch.len() <= limit;
         if !have_all_room || passed.len() < stretch.len() {
@@ -160,12 +160,12 @@ impl Findings {
         self.sample.n_visited += stretch.len();
     }
 
-    /// Adds those nodes of a stretch that are in `passing` to the feasible nodes, until there are `limit`.
+    /// Adds the nodes of a stretch that are in `passing` to the feasible nodes, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
         for mut nodes in [stretch.first, stretch.second] {
             while !nodes.is_empty() && self.feasible_order.len() < limit {
-                // This step visits as many nodes as are still wanted. If all of them pass, the search ends with the
-                // last of them.
+                // The step visits as many nodes as are still wanted. If all of them pass, the search ends with the last
+                // of them.
                 let n_wanted = limit - self.feasible_order.len();
                 let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
                 visited.chunks(64).for_each(|block| self.take_block(block, passing));
@@ -186,7 +186,7 @@ impl Findings {
         }
     }
 
-    /// Adds those nodes of a block that are in `passing` to the feasible nodes. The block has at most 64 nodes.
+    /// Adds the nodes of a block that are in `passing` to the feasible nodes. The block has at most 64 nodes.
     fn take_block(&mut self, block: &[NodeIdx], passing: &NodeSet) {
         let bits = passing.bits_of(block);
         self.feasible.insert_bits(block, bits);
@@ -348,9 +348,9 @@ fn ask_why(
     Ok(())
 }
 
-/// Runs every Filter plugin that is not skipped on all of `nodes`, and returns what each plugin would reject and why.
-/// This is a diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked about each node alone,
-/// and its errors are among the rejections.
+/// Runs every Filter plugin that is not skipped on all of `nodes`, and returns the nodes that each plugin would reject,
+/// with the reasons. This is a diagnosis beyond the first plugin that rejects a node. A plugin that fails is asked
+/// about each node alone, and its errors are among the rejections.
 pub fn diagnose_every_plugin(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -56,7 +56,7 @@ impl<'a> NominatedPods<'a> {
         &self.cases
     }
 
-    /// Every nomination, whatever its priority, in the order of nodes. The pods of a node are in descending order of
+    /// Every nomination, at any priority, in the order of nodes. The pods of a node are in descending order of
     /// priority.
     #[must_use]
     pub fn all(&self) -> Vec<(NodeIdx, Arc<Pod>)> {

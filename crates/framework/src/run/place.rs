@@ -21,7 +21,7 @@ pub struct NodeSearch<'a> {
     pub percentage_of_nodes_to_score: i32,
     /// Pods that are nominated to nodes.
     pub nominated: &'a NominatedPods<'a>,
-    /// The hint of the pod placed just before, if this pod has the same signature.
+    /// The hint of the previously placed pod, if both pods have the same signature.
     pub hint: Option<Hint>,
     /// The extenders that are asked besides the plugins; `None` if none is configured.
     pub extenders: Option<&'a dyn Extenders>,
@@ -30,9 +30,9 @@ pub struct NodeSearch<'a> {
 /// A hint for the next pod with the same signature, taken from the scores of a pod just placed (KEP-5598).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// The node of the pod before. As long as it has room, it may still be the best node.
+    /// The node of the previous pod. This node may still be the best node as long as it has room.
     pub last: NodeIdx,
-    /// The best of the other nodes.
+    /// The best of the nodes that were not chosen.
     pub next: NodeIdx,
 }
 
@@ -79,8 +79,8 @@ fn find_node(
     place_anew(profile, call, search, attempt)
 }
 
-/// The earlier answers for pods like this one. They are not used for a pod that PreFilter restricts or that is
-/// nominated, because asking about few nodes is cheap. They are not used either while competing pods are nominated or
+/// The earlier answers for pods of the same equivalence class. They are not used for a pod that PreFilter restricts or
+/// that is nominated, because asking about few nodes is cheap. Nor are they used while competing pods are nominated or
 /// extenders are configured.
 fn earlier_answers<'a>(
     cache: Option<&'a mut EquivalenceCache<ClassAnswers>>,
@@ -161,8 +161,8 @@ fn best_node(attempt: &mut Attempt) -> Result<NodeIdx, Status> {
     attempt.choose().ok_or_else(|| Status::error("no node has a score"))
 }
 
-/// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped
-/// and the search goes on.
+/// The node that the hint names, if the node of the pod before is full. If a plugin breaks at this node, the hint is
+/// dropped and the search goes on.
 fn hinted_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -186,8 +186,8 @@ fn hinted_node(
 }
 
 /// The node to which the pod is nominated, if it passes. If it does not pass, the reason is written into `diagnosis` at
-/// once: PreFilter may have excluded the node, and it would not be asked about again. If a plugin breaks here, the node
-/// loses its precedence and the search goes on.
+/// once: PreFilter may have excluded the node, and then no plugin would be asked about it again. If a plugin breaks at
+/// this node, the node loses its precedence and the search goes on.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -204,7 +204,7 @@ fn nominated_node(
         .and_then(|()| extend::filter_by_extenders(profile, search.extenders, call, attempt));
     let is_feasible = passed.is_ok() && attempt.findings.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
-        // If the reason is not available, the node counts as one that PreFilter excluded.
+        // If the reason is not available, the node counts as a node that PreFilter excluded.
         let _ = diagnose(profile, call, &attempt.findings, diagnosis);
     }
     attempt.findings.sample.n_visited = 0;

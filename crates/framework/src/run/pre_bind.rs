@@ -2,7 +2,8 @@
 //! work is done, in groups of plugins that may run in parallel (KEP-5278; `RunPreBindPreFlights` and
 //! `RunPreBindPlugins` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`).
 //!
-//! Nothing here acts. The effects that plugins ask for are returned, each with the plugin that asked.
+//! The functions only ask plugins; they carry out no effect. The effects that plugins ask for are returned, each with
+//! the plugin that asked.
 
 use berth_model::NodeIdx;
 
@@ -105,7 +106,7 @@ fn failed_flight(name: &str, status: &Status) -> Status {
 pub enum PreBindRun {
     /// Every plugin is done.
     Done,
-    /// These plugins want effects carried out, in parallel. PreBind then goes on at position `next`.
+    /// The plugins with these effects want them carried out, in parallel. PreBind then goes on at position `next`.
     Group {
         /// The plugins with their effects. The effects of one plugin are carried out in order.
         wanted: Vec<(PluginIdx, Vec<Effect>)>,
@@ -115,7 +116,7 @@ pub enum PreBindRun {
 }
 
 /// Runs PreBind plugins from position `from` on, up to the first group in which a plugin wants an effect carried out.
-/// Neighbouring plugins that allow it form one group; every other plugin is a group of its own.
+/// Neighbouring plugins that allow it form one group; every other plugin is alone in its group.
 ///
 /// # Errors
 /// The plugin that refused or broke.
@@ -149,9 +150,8 @@ pub fn pre_bind(
     Ok(PreBindRun::Done)
 }
 
-/// Asks one plugin again that waited for an object to change. If its binary no longer has PreBind, nothing is left to
-/// do. `call` contains the current pod. `is_changed` says that this pod differs from the pod at the beginning of the
-/// cycle.
+/// Asks one plugin again that waited for an object to change. A plugin whose new binary lacks PreBind is not asked.
+/// `call` contains the current pod. `is_changed` says that this pod differs from the pod at the beginning of the cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.

@@ -10,12 +10,12 @@ use crate::{
     status::{Code, Status},
 };
 
-/// How PreFilter ended.
+/// The end of PreFilter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreFilterOutcome {
     /// Filter is next.
     Proceed,
-    /// The pod fits on no node. `plugins` are the plugins that decided this.
+    /// The pod fits on no node. `plugins` are the plugins that left no node.
     Rejected {
         /// The reason.
         status: Status,

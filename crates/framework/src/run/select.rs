@@ -32,7 +32,7 @@ fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
 fn equal_bits(numbers: &[i64; 64], number: i64) -> u64 {
     let mut equal = [0_u8; 64];
     equal.iter_mut().zip(numbers).for_each(|(equal, other)| *equal = u8::from(*other == number));
-    // A product with this number has the lowest bits of the eight bytes of the other factor in its highest byte.
+    // The product of eight bytes with this number has the lowest bit of each byte in its highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let (eights, _) = equal.as_chunks::<8>();
     let bits = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56);
@@ -153,7 +153,7 @@ impl Ranking {
 }
 
 impl<Node> Ranking<Node> {
-    /// This ranking with each node replaced by the result of `call`.
+    /// The ranking with each node replaced by the result of `call`.
     #[must_use]
     pub fn map<Other>(self, call: impl Fn(Node) -> Other) -> Ranking<Other> {
         Ranking(self.0.into_iter().map(|(total, node)| (total, call(node))).collect())

@@ -20,8 +20,8 @@ pub struct Signature(Arc<[String]>);
 
 /// The pod's signature; `None` if a deciding plugin has no Sign, or does not sign this pod (KEP-5598).
 ///
-/// `first` is asked before the others. It is set to the plugin that did not sign, so that a profile whose pods are
-/// never signed costs one call for each pod.
+/// `first` is asked before the others. The function sets `first` to the plugin that did not sign, so that a profile
+/// whose pods are never signed costs one call for each pod.
 pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<Signature> {
     if decides(profile, *first) {
         ask(profile, *first, pod)?;

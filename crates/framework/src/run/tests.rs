@@ -29,7 +29,7 @@ struct Scripted {
     with_nominated: Vec<u32>,
     pre_score: Option<Result<(), Status>>,
     score: Option<Vec<i64>>,
-    /// A score for all nodes. Score must not be called then.
+    /// A score for all nodes. Score must not be called in this case.
     common_score: Option<i64>,
     normalize: Option<i64>,
     post_filter: Option<(Status, Option<Option<NodeIdx>>)>,

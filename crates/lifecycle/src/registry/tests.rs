@@ -12,7 +12,7 @@ mod probation;
 mod restart;
 mod withdrawn;
 
-/// The operator's policy. It is the same for all plugins except `Lax`, whose absence is ignored.
+/// The operator's policy. All plugins have the same policy except `Lax`, whose absence is ignored.
 struct Policy {
     plugin: PluginPolicy,
     /// The execution, by profile.
@@ -128,7 +128,7 @@ impl Bench {
         self.serving.insert((name, profile.to_owned()), service);
     }
 
-    /// Carries out what was decided. Returns the plugins that were swapped, one for each swap.
+    /// Carries out the decisions. Returns the plugins that were swapped, one entry for each swap.
     fn take(&mut self, consequences: Consequences<Handle>) -> Vec<PluginName> {
         let plugins = consequences.swaps.iter().map(|swap| swap.plugin.clone()).collect();
         for swap in consequences.swaps {
@@ -327,7 +327,7 @@ fn a_new_binary_ends_the_quarantine() {
     bench.put("Mine", "b");
     assert_eq!(bench.serves("Mine"), "b");
     bench.fault("Mine", "b", 2);
-    // The binary failed on probation and was replaced by one whose quarantine is over.
+    // The binary failed on probation, and a binary whose quarantine is over replaced it.
     assert_eq!(bench.serves("Mine"), "a");
 }
 

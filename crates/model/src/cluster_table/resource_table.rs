@@ -10,7 +10,7 @@ use crate::{delta::ResourceColumns, node_set::NodeIdx, pod::Resources, symbols::
 #[derive(Clone, Debug, Default)]
 pub struct ResourceTable {
     columns: FxHashMap<Sym, Vec<i64>>,
-    /// The number of columns that remained after the last search for unused ones.
+    /// The number of columns that remained after the last search for unused columns.
     n_in_use: usize,
 }
 
@@ -18,14 +18,14 @@ pub struct ResourceTable {
 const MIN_COLUMNS: usize = 16;
 
 impl ResourceTable {
-    /// The column of `resource`. It may be empty or shorter than the table, if the other nodes have none of the
-    /// resource.
+    /// The column of `resource`. The column may be empty or shorter than the table, if the nodes beyond its end have
+    /// none of the resource.
     #[must_use]
     pub fn column(&self, resource: Sym) -> &[i64] {
         self.columns.get(&resource).map_or(&[], |column| column)
     }
 
-    /// The amount of `resource` at `node`; 0 if the node has none.
+    /// The amount of `resource` at `node`; 0 if the node lacks the resource.
     #[must_use]
     pub fn get(&self, resource: Sym, node: NodeIdx) -> i64 {
         at(self.column(resource), node)

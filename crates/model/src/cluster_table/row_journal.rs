@@ -1,11 +1,11 @@
-//! A journal of the rows that changed, the oldest first. The journal tells the owner of an answer about a row that the
-//! answer is outdated.
+//! A journal of the rows that changed, the oldest first. The owner of an answer about a row learns from the journal
+//! that the answer is outdated.
 
 use std::collections::VecDeque;
 
 use crate::node_set::NodeIdx;
 
-/// The number of changes that a reader may miss before everything that it kept is outdated.
+/// The number of changes that a reader may miss. All data of a reader that missed more is outdated.
 const CAPACITY: usize = 1 << 13;
 
 /// The last changes of rows, in any column.

@@ -51,7 +51,8 @@ pub(super) fn spread_constraints(
     constraints.map(|constraint| spread_constraint(constraint, labels, symbols)).collect()
 }
 
-/// Converts one constraint of a pod with these labels. It also serves for the constraints of a profile, without labels.
+/// Converts one constraint of a pod with these labels. The function also converts the constraints of a profile, without
+/// labels.
 pub fn spread_constraint(
     constraint: &api::TopologySpreadConstraint,
     labels: &api::StringMap,

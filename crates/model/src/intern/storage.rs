@@ -57,7 +57,7 @@ fn source(volume: &Value) -> Option<VolumeSource> {
 
 fn rbd_source(rbd: &Value) -> VolumeSource {
     let monitors = rbd.get("monitors").and_then(Value::as_array).into_iter().flatten();
-    // The API server fills in the pool. A manifest that never passed the API server means the same.
+    // The API server fills in the pool. A manifest that never passed the API server gets the same default pool.
     let pool = rbd.get("pool").and_then(Value::as_str).unwrap_or("rbd");
     VolumeSource::Rbd {
         monitors: monitors.filter_map(Value::as_str).map(Arc::from).collect(),

@@ -5,7 +5,7 @@ use thin_vec::ThinVec;
 use super::{Operator, Requirement};
 use crate::symbols::Sym;
 
-/// A label selector. An absent selector matches nothing, and one without requirements matches everything.
+/// A label selector. An absent selector matches nothing. A selector without requirements matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// The requirements, sorted so that equal selectors compare equal.
@@ -29,8 +29,8 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// Whether labels meet this requirement of a label selector. Label selectors have no `Gt` and `Lt`, so these match
-    /// nothing.
+    /// Whether labels meet this requirement of a label selector. Label selectors have no `Gt` and `Lt`, so these
+    /// operators match nothing.
     #[must_use]
     pub fn matches_labels(&self, labels: &[(Sym, Sym)]) -> bool {
         let value = labels.binary_search_by_key(&self.key, |(key, _)| *key).ok().and_then(|at| labels.get(at));

@@ -18,7 +18,7 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether both are the same pod in the same state. The nodes that they name are not compared.
+    /// Whether both records are the same pod in the same state. The nodes in the records are not compared.
     #[must_use]
     pub fn is_same_elsewhere(&self, other: &Pod) -> bool {
         self.uid == other.uid
@@ -28,11 +28,11 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether the two [are equivalent](Self::is_equivalent). The nodes that they name are not compared.
+    /// Whether the two pods [are equivalent](Self::is_equivalent). The nodes in their records are not compared.
     #[must_use]
     #[expect(clippy::too_many_lines, reason = "two lines for each field")]
     pub fn is_equivalent_elsewhere(&self, other: &Pod) -> bool {
-        // Every field is named here, so that a new field is not forgotten.
+        // The pattern names every field, so that a new field is not forgotten.
         let Pod {
             uid: _,
             namespace,
@@ -97,7 +97,7 @@ impl Pod {
     }
 
     /// A hash that is equal for pods that [are equivalent](Self::is_equivalent). Other pods seldom have the same hash.
-    /// For example, pods with a claim each already differ here.
+    /// For example, pods with different claims have different hashes.
     #[must_use]
     pub fn equivalence_hash(&self) -> u64 {
         let mut hasher = FxHasher::default();

@@ -1,6 +1,6 @@
 //! Decimal numbers of any size, for the few quantities that do not fit `i64`.
 //!
-//! Each digit takes one byte. Such amounts are rare, and printing, rounding and aligning them are then simple slicing.
+//! Each digit takes one byte. Such amounts are rare, and printing, rounding and aligning bytes are simple slicing.
 
 use std::cmp::Ordering;
 
@@ -116,8 +116,8 @@ impl Decimal {
     }
 
     /// The number × 10^`decimals` as an integer. A fraction adds one, even if the number is negative. Beyond `i64`,
-    /// only the low 64 bits are kept; for a negative number this happens before the division. Kubernetes computes both
-    /// in this way.
+    /// only the low 64 bits are kept; for a negative number the bits are cut before the division. Kubernetes computes
+    /// both in this way.
     pub(super) fn scaled(&self, decimals: i32) -> i64 {
         if self.scale <= decimals {
             let mut refined = self.clone();

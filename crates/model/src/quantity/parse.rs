@@ -3,7 +3,7 @@
 use super::decimal::Decimal;
 use super::{Amount, Format, ParseQuantityError, Quantity};
 
-/// The largest exponent. With larger ones, a few bytes of manifest could fill the memory with digits.
+/// The largest exponent. With larger exponents, a few bytes of manifest could fill the memory with digits.
 const MAX_EXPONENT: i32 = 9999;
 /// The number of decimals of the finest amount, 10^-9 ("nano").
 const NANO_DECIMALS: i32 = 9;
@@ -105,7 +105,7 @@ fn decimal(text: &str, parts: &Parts<'_>, exponent: i32, format: Format) -> Quan
 }
 
 fn binary(parts: &Parts<'_>, exponent: u32) -> Quantity {
-    // A compact amount has at most 14 digits, including those of the suffix.
+    // A compact amount has at most 14 digits, including the digits of the suffix.
     let n_suffix_digits = usize::try_from(exponent * 3 / 10).unwrap_or(usize::MAX);
     if parts.fraction.is_empty() && parts.whole.len().saturating_add(n_suffix_digits) <= 14 {
         let mantissa = signed(parts, parts.whole.parse().unwrap_or_default()) << exponent;

@@ -1,4 +1,5 @@
-//! The canonical text of a quantity. It has no fraction, and the largest suffix with which this is possible.
+//! The canonical text of a quantity. The text has no fraction, and has the largest suffix that allows a text without a
+//! fraction.
 
 use super::Format;
 use super::decimal::Decimal;

@@ -8,7 +8,7 @@ use crate::qualified_name;
 /// The comparison with a label. Equality from `matchLabels` differs from `In` only in how it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// The label is present and has the one value.
+    /// The label is present and has the only value of the requirement.
     Equals,
     /// The label is present and has one of the values.
     In,
@@ -36,13 +36,13 @@ pub struct Requirement {
 /// The reason why a requirement is refused, with the text of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequirementError {
-    /// The operator is not one of label selectors.
+    /// The operator is not an operator of label selectors.
     #[error("{operator:?} is not a valid label selector operator")]
     LabelOperator {
         /// The operator as written.
         operator: String,
     },
-    /// The operator is not one of this part of a node selector.
+    /// The operator is not an operator of this part of a node selector.
     #[error("{path}: Unsupported value: {operator:?}: supported values: {supported}")]
     NodeOperator {
         /// The path of the operator.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::Sym;
 
-/// The number of changes that a replica may miss before it gets all symbols.
+/// The number of changes that a replica may miss. A replica that missed more gets all symbols.
 const CAPACITY: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]

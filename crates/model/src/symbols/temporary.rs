@@ -12,7 +12,7 @@ pub struct TemporarySymbols {
 
 impl Symbols {
     /// Begins a time whose new symbols are temporary. The table mirrors another table ([`Self::mirror`]), which gives
-    /// the same numbers to other strings later. No symbol may be mirrored until the time ends.
+    /// the same numbers to other strings later. Mirroring a symbol must wait until the time ends.
     pub fn begin_temporary(&self) -> TemporarySymbols {
         debug_assert!(self.free.is_empty(), "a table that mirrors another frees no symbol itself");
         TemporarySymbols { n_texts: self.texts.len(), n_unused: self.n_unused }
@@ -22,7 +22,7 @@ impl Symbols {
     /// object of the time may be in use any more; an object that is dropped later returns nothing.
     pub fn end_temporary(&mut self, begun: TemporarySymbols) {
         let TemporarySymbols { n_texts, n_unused } = begun;
-        // An object that is dropped later would otherwise release a symbol that stands for another string by then.
+        // Without this new list, an object that is dropped later would release a symbol that stands for another string.
         self.returned = Returned::default();
         while self.texts.len() > n_texts {
             let Some(text) = self.texts.pop() else { break };

@@ -1,4 +1,4 @@
-//! Symbols are made, freed and made again, and replicas know the same.
+//! Symbols are made, freed and made again, and the symbols of replicas stay equal to the symbols of the source.
 
 use super::*;
 

@@ -30,7 +30,7 @@ impl<'a> Interning<'a> {
         sym
     }
 
-    /// The value that the object must hold as long as it holds its symbols.
+    /// A value that the object keeps as long as the object uses the symbols.
     #[must_use]
     pub fn finish(self) -> Uses {
         let Symbols { of_object, returned, .. } = &mut *self.symbols;
@@ -57,7 +57,7 @@ impl Drop for Interning<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Uses(Option<Arc<Used>>);
 
-/// The symbols of one object. Most pods have no more symbols than fit in here.
+/// The symbols of one object. The symbols of most pods fit in this array.
 pub(super) type UsedSymbols = SmallVec<[Sym; 8]>;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Used {
 }
 
 impl Uses {
-    /// The number of symbols, including repetitions. It measures how large the object is.
+    /// The number of symbols, including repetitions. The number measures the size of the object.
     #[must_use]
     pub fn n_symbols(&self) -> usize {
         self.0.as_ref().map_or(0, |used| used.symbols.len())

@@ -79,7 +79,7 @@ async fn order<S: Source>(page: &Page<S>, wanted: &Wanted, viewer: &Viewer) -> R
         return Err(Refusal::Changed(plugin.name));
     }
     page.source.order(&plugin.name, order, viewer.user()).await?;
-    // The user comes back to these views, and must not see them as they were before.
+    // The user comes back to these views, and must not see their old content.
     page.shared.forget(PLUGINS);
     page.shared.forget(&address(PLUGINS, [("name", &*plugin.name)]));
     Ok(())

@@ -1,4 +1,4 @@
-//! Where would these pods go? A form for pasted manifests, and its answer.
+//! The form of what-if questions about pasted manifests, and its answer.
 
 use axum::{Extension, Form, extract::State, http::StatusCode, response::Response};
 use maud::{Markup, html};

@@ -31,7 +31,7 @@ struct Filter {
     /// `KEY=VALUE` or `KEY`. An empty text stands for all nodes.
     label: String,
     name: String,
-    /// The pod for which nodes are shown. An empty text means that there is none.
+    /// The pod for which nodes are shown. An empty text means that no pod was given.
     pod: String,
     first: usize,
 }

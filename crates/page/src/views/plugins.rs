@@ -159,7 +159,7 @@ fn one(plugin: &PluginReport) -> Markup {
     }
 }
 
-/// What happened to the plugin, and what an order would do.
+/// The history of the plugin, and the consequences of an order.
 fn history(plugin: &PluginReport) -> Markup {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     html! {

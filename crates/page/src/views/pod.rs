@@ -199,7 +199,7 @@ fn ranking(best: &[RankedNode], caption: &str) -> Markup {
 fn says_now(analysis: &Analysis) -> Markup {
     html! {
         p { strong { (thousands(analysis.feasible)) " of " (thousands(analysis.nodes)) " nodes fit." } " Worked out on a copy of the cluster." }
-        @if let Some(error) = &analysis.error { p.refused { "A plugin failed, so the rest is not known: " (error) } }
+        @if let Some(error) = &analysis.error { p.refused { "A plugin failed, so its other answers are unknown: " (error) } }
         @if let Some(rejected) = &analysis.pod_rejected {
             p { "No node is looked at: " (rejected.message) " (" (rejected.plugins.join(", ")) ")" }
         }
@@ -239,7 +239,7 @@ fn says_now(analysis: &Analysis) -> Markup {
             } }
         }
         @if analysis.reserved_for_nominated > 0 {
-            p { (thousands(analysis.reserved_for_nominated)) " nodes have no room next to the pods nominated there." }
+            p { (thousands(analysis.reserved_for_nominated)) " nodes have no room next to the pods nominated to them." }
         }
         @if analysis.feasible == 0 && !analysis.nearest.is_empty() {
             h3 { "The nearest nodes" }

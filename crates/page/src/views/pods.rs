@@ -22,9 +22,9 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 pub struct Pending {
     pub pods: usize,
-    /// The pending pods, grouped by what refuses or holds them. The largest group comes first.
+    /// The pending pods, grouped by the plugin or the rule that refuses or holds them. The largest group comes first.
     pub reasons: Vec<PendingGroup>,
-    /// The oldest of these pods, at most 200. The oldest comes first.
+    /// The oldest pending pods, at most 200. The oldest pod comes first.
     pub oldest: Vec<PendingPod>,
 }
 
@@ -247,7 +247,7 @@ fn write_owner(text: &mut String, owner: Option<&Owner>) {
     }
 }
 
-/// Groups by their keys.
+/// The groups by their keys.
 #[derive(Default)]
 struct Groups {
     places: HashMap<String, usize>,
@@ -335,7 +335,7 @@ fn content(copied: &Copied, filter: &Filter) -> Markup {
     }
 }
 
-/// The number of groups that are shown at once. The rest can be opened.
+/// The number of groups that are shown at once. A click opens the remaining groups.
 const N_GROUPS: usize = 20;
 
 fn group_table(what: &str, groups: &[Group], chosen: &str, link: impl Fn(&str) -> String) -> Markup {

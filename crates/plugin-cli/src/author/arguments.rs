@@ -51,7 +51,7 @@ impl fmt::Display for Source {
 /// Checks the value of `--args` before the plugin gets it.
 ///
 /// # Errors
-/// The value is not JSON. Plugins in some languages would trap on such a value.
+/// The value is not JSON. Plugins in some languages would trap on a value that is not JSON.
 pub(super) fn checked(args: &str) -> Result<&str, Usage> {
     match serde_json::from_str::<Value>(args) {
         Ok(_) => Ok(args),

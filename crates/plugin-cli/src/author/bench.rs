@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_author::{HarnessError, Measured, Measurement, Situation, Sizes, measure, sizes};
+use berth_author::{HarnessError, MeasuredPlugin, Measurement, Situation, Sizes, measure, sizes};
 use berth_config::Usage;
 use berth_framework::PluginFactory;
 use berth_wasm_host::{Binary, ComponentFactory, delta_bytes};
@@ -50,7 +50,7 @@ pub struct Bench {
 struct Row {
     #[serde(flatten)]
     measured: Measurement,
-    /// The figure for this call of the other plugin.
+    /// The figure of the other plugin for the same call.
     against: Option<f64>,
 }
 
@@ -167,7 +167,7 @@ impl Subjects<'_> {
     fn measured_at(&self, n_nodes: u64) -> Result<(Vec<Row>, Vec<String>, Footprint)> {
         let Self { plugin, situation, .. } = self;
         let measured = measure(*plugin, situation, n_nodes).map_err(|error| self.explain(error, n_nodes))?;
-        let Measured { calls, uncalled } = measured;
+        let MeasuredPlugin { calls, uncalled } = measured;
         let memory = plugin.stats().memory_bytes();
         let deltas = sizes(*plugin, situation, n_nodes, delta_bytes).map_err(|error| self.explain(error, n_nodes))?;
         let others = self.other.as_ref().map(|other| measure(&**other, situation, n_nodes)).transpose();
@@ -180,7 +180,7 @@ impl Subjects<'_> {
         Ok((rows.collect(), uncalled, Footprint { deltas, memory }))
     }
 
-    /// Explains the error. Refused arguments do not depend on the size, so that error has no size.
+    /// Explains the error. The error of refused arguments names no size, because it does not depend on the size.
     fn explain(&self, error: HarnessError, n_nodes: u64) -> anyhow::Error {
         match error {
             HarnessError::Build(_) => self.source.explain(error),

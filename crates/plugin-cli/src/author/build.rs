@@ -19,7 +19,7 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 #[derive(Args, Debug)]
 pub struct Build {
-    /// The plugin's folder: one with a build.sh, or a Rust crate
+    /// The plugin's folder: a folder with a build.sh, or a Rust crate
     #[arg(default_value = ".", value_name = "DIR")]
     dir: PathBuf,
 }
@@ -108,7 +108,7 @@ fn rust(dir: &Path) -> Result<PathBuf> {
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         command
     };
-    // Without `--no-deps`, cargo would need the packages of every platform, and an offline machine may not have them.
+    // `--no-deps` keeps cargo from reading the packages of every platform, which an offline machine may not have.
     let metadata = run(&["metadata", "--format-version", "1", "--no-deps"]).output();
     let metadata = metadata.context("cannot run cargo; a plugin in Rust needs cargo: https://rustup.rs")?;
     let manifest = dir.join("Cargo.toml");
@@ -146,7 +146,7 @@ fn advice(dir: &Path, mut fetch: Command) -> String {
     String::new()
 }
 
-/// Whether the compiler has libraries for the target; true if it does not say.
+/// Whether the compiler has libraries for the target; true if the compiler does not report it.
 fn has_target(dir: &Path) -> bool {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let asked = Command::new(rustc).current_dir(dir).args(["--print", "target-libdir", "--target", TARGET]).output();

@@ -43,7 +43,7 @@ impl Cases {
                 .map_err(|error| Usage(format!("{path}: grants: {name} {}", missing(&granted, manifest, &error))))?;
             grants = granted.grants();
         }
-        // No scheduler waits for the plugin here, so its share of time does not matter.
+        // No scheduler waits for the plugin, so its share of time does not matter.
         let limits = (!file.limits.is_null()).then(|| Limits { share: None, ..limits(&settings) });
         Ok(Self { file, limits, grants })
     }
@@ -60,7 +60,7 @@ impl Cases {
     }
 }
 
-/// The grants in a file of cases; `None` if it has none, so everything is granted there.
+/// The grants in a file of cases; `None` if the file has no grants, because the cases of such a file grant everything.
 ///
 /// # Errors
 /// The field has another form.
@@ -71,7 +71,7 @@ pub(super) fn granted_in(path: &Path) -> Result<Option<Granted>> {
     Ok(settings.grants.as_ref().map(Granted::from))
 }
 
-/// The reads that the plugin needs beyond these grants, and what to write. The text continues the plugin's name.
+/// The reads that the plugin needs beyond these grants, and the text to write. The text continues the plugin's name.
 fn missing(granted: &Granted, manifest: &Manifest, error: &NotGranted) -> String {
     let reads = manifest.needs.objects.clone();
     let mut wanted: Vec<String> =

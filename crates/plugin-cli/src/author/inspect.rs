@@ -45,7 +45,7 @@ struct Report {
     events_to_register: Option<Vec<String>>,
     /// The grants that the plugin gets without a setting of the operator.
     granted: String,
-    /// A whole file for `--plugin-config` with the grants that the plugin needs; `None` if it needs none.
+    /// A whole file for `--plugin-config` with the grants that the plugin needs; `None` if the plugin needs no grants.
     plugin_config: Option<String>,
 }
 
@@ -145,7 +145,8 @@ fn granted(manifest: &Manifest, digest: Digest, in_cases: Option<&InCases>) -> (
 
 /// The grants in the cases beside a plugin.
 struct InCases {
-    /// The grants that the files of cases name; `None` if a file names none, so everything is granted there.
+    /// The grants that the files of cases name; `None` if a file names none, because the cases of such a file grant
+    /// everything.
     granted: Option<Grants>,
     /// These grants, the reads in the manifest, and the effects that the plugin asks for beyond them.
     enough: Grants,

@@ -68,12 +68,12 @@ fn list() -> Result<()> {
     Ok(())
 }
 
-/// The warning about a name that a built-in plugin has.
+/// The warning about a name of a built-in plugin.
 fn warning_of_built_in(name: &str) -> Option<String> {
     berth_builtins::factory(name)?;
     Some(format!(
         "warning: {name} is the name of a built-in plugin, and a component of this name replaces it: choose another \
-         name, unless that is what you want"
+         name, unless you want to replace it"
     ))
 }
 

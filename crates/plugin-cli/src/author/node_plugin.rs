@@ -40,7 +40,7 @@ pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> V
 }
 
 /// A sentence for each exported interface without a method in any `NodePlugin` of the crate. The trait's default lets
-/// every pod pass, scores 0, or says nothing. There is no sentence for a crate that does not export a `PerNode`.
+/// every pod pass, scores 0, or says nothing. A crate that does not export a `PerNode` gets no sentence.
 pub(super) fn unwritten(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
     let files = rust_files(&crate_folder.join("src"));
     let texts: Vec<(PathBuf, String)> =

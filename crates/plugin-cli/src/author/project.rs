@@ -26,7 +26,7 @@ const SOURCES: [&str; 8] = ["rs", "go", "c", "h", "py", "ts", "js", "wit"];
 /// The size in bytes of a component that contains an interpreter.
 const LONG_TO_COMPILE: usize = 4 << 20;
 
-/// Which plugin a command is about.
+/// The plugin that a command works on.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Target {
     /// A component file, or a plugin's folder (its build/*.wasm is used)
@@ -152,8 +152,8 @@ impl Loaded {
         format!("{} {} (sha256 {digest})", version.name, version.version)
     }
 
-    /// Warns of kinds in the manifest with names that are nearly those of Kubernetes' own kinds. The scheduler accepts
-    /// any kind, since a CRD may come later, so such a plugin would see no objects.
+    /// Warns of kinds in the manifest with names that resemble names of Kubernetes' own kinds. The scheduler accepts
+    /// any kind, since a CRD may come later, so a plugin with a misspelt kind would see no objects.
     pub(super) fn warn_of_misspelt_kinds(&self) -> Result<()> {
         let mut err = io::stderr().lock();
         for kind in &self.factory.manifest().needs.objects {
@@ -201,8 +201,8 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
     }
 }
 
-/// An engine that uses compiled code from earlier runs, including those of this user's scheduler, and stores its own
-/// code for it.
+/// An engine that uses compiled code from earlier runs, also from the user's scheduler, and stores its own code for
+/// them.
 fn engine() -> Result<Engine> {
     let artefacts = PluginHostOptions::default().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });
@@ -258,7 +258,7 @@ fn place_of(file: &Path, text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// After a plugin was renamed, the component under its former name is still there.
+    /// A renamed plugin leaves the component of its former name in the folder.
     #[test]
     fn several_components_are_listed_the_newest_first() {
         let project = tempfile::tempdir().expect("a folder");

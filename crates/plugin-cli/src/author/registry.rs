@@ -47,7 +47,7 @@ pub struct Pull {
     access: RegistryAccess,
 }
 
-/// How to speak to a registry.
+/// The options for connections to a registry.
 #[derive(Args, Debug)]
 pub(super) struct RegistryAccess {
     /// Speak HTTP without TLS
@@ -88,7 +88,7 @@ impl RegistryAccess {
     }
 }
 
-/// The file in which `docker login` keeps credentials, if it exists.
+/// The file in which `docker login` keeps credentials; `None` if the file does not exist.
 fn docker_config() -> Option<PathBuf> {
     let folder = env::var_os("DOCKER_CONFIG").map(PathBuf::from);
     let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;

@@ -49,7 +49,7 @@ pub struct Sign {
     access: RegistryAccess,
 }
 
-/// The file or the artifact that a command works on. The text is a reference if no such file exists.
+/// The file or the artifact that a command works on. The text is a reference to an artifact if no file has this name.
 pub(super) enum SigningTarget {
     File(PathBuf),
     Reference(Reference),

@@ -112,7 +112,7 @@ pub(super) fn grants(template: Template) -> Option<&'static str> {
     text.lines().find_map(|line| line.trim().strip_prefix("grants: "))
 }
 
-/// Writes a project into `dir`, which must not exist yet. How many files it has.
+/// Writes a project into `dir`, which must not exist yet. Returns the number of files.
 pub(super) fn instantiate(
     language: Language,
     template: Template,
@@ -126,7 +126,7 @@ pub(super) fn instantiate(
     let dependencies = dependencies();
     let (file, about) = template.shown();
     let run = to_run(template, name).join("\n");
-    let granted = grants(template).map(|it| format!(" `{GRANTS}` grants the plugin what it needs: `{it}`."));
+    let granted = grants(template).map(|it| format!(" `{GRANTS}` has the grants that the plugin needs: `{it}`."));
     let edit = |text: &str| {
         let text = text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{about}}", &about);
         let text = text.replace("{{run}}", &run).replace("{{granted}}", granted.as_deref().unwrap_or_default());
@@ -137,7 +137,7 @@ pub(super) fn instantiate(
         let own = sdk.get_dir(sdk.path().join("templates").join(&file)).context("that SDK lacks the template")?;
         project.copy(own, own.path(), Path::new(""), &edit)?;
     }
-    // The exports and answers of the plugin, and how it is run, are the same in every language; only the source differs.
+    // The plugin's exports, answers and execution are the same in every language; only the source differs.
     let shared = SDKS.get_dir(Path::new("templates").join(&file)).context("template not found")?;
     let is_used = |entry: &&DirEntry<'_>| language != Language::Rust || !entry.path().ends_with("plugin.wit");
     for entry in shared.entries().iter().filter(is_used) {
@@ -309,7 +309,7 @@ mod tests {
             assert!(readme.contains(&to_run(template, "Zone").join("\n")) && !readme.contains("{{"), "{readme}");
             assert!(read("config.yaml").expect("a file").contains("- name: Zone\n"));
             let needs_a_grant = template == Template::Approval;
-            assert_eq!(readme.contains("grants the plugin what it needs: `{effects: [wait]}`"), needs_a_grant);
+            assert_eq!(readme.contains("has the grants that the plugin needs: `{effects: [wait]}`"), needs_a_grant);
             assert_eq!(read(GRANTS).is_ok_and(|text| text.contains("- name: Zone\n")), needs_a_grant);
         }
     }

@@ -75,11 +75,11 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
             eprintln!("{}: all answers are the same", file.display());
             return Ok(());
         }
-        Some(text) => (text, "read what changed before you keep it"),
+        Some(text) => (text, "read the changes before you keep them"),
         None => {
             let head = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n"));
             let text = head.collect::<String>() + &serde_saphyr::to_string(&updated)?;
-            (text, "anew, as answers came or went; read what changed before you keep it")
+            (text, "anew, as answers came or went; read the changes before you keep them")
         }
     };
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;

@@ -98,10 +98,7 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
     let n_failed = rows.iter().filter(|row| matches!(row.check.outcome, CheckOutcome::Failed(_))).count();
     if n_failed > 0 {
         if verify.output == Output::Table && exports_reuse(&loaded.binary)? {
-            writeln!(
-                out,
-                "The plugin exports reuse: check that what it answers about `reach` is true for these pods."
-            )?;
+            writeln!(out, "The plugin exports reuse: check that its answers about `reach` are true for these pods.")?;
         }
         bail!("{n_failed} of {} properties do not hold", rows.len());
     }
@@ -141,7 +138,7 @@ fn rows(factory: &dyn PluginFactory, situation: &Situation, seed: u64, source: &
     Ok(checks.into_iter().map(|check| Row { case: situation.name().map(str::to_owned), check }).collect())
 }
 
-/// The files on the command line, or the files beside the plugin. An artifact of a registry has none.
+/// The files on the command line, or the files beside the plugin. An artifact of a registry has no files beside it.
 fn case_files(verify: &Verify) -> Result<Vec<PathBuf>> {
     if !verify.cases.is_empty() {
         return Ok(verify.cases.clone());

@@ -17,7 +17,7 @@ use berth_wasm_host::LoadEffort;
 /// One attempt of a task. After `Continue`, another attempt with more effort follows.
 pub(super) type Work = Box<dyn FnMut(LoadEffort) -> ControlFlow<()> + Send>;
 
-/// The threads. When this is dropped, they finish their current attempts and end.
+/// The threads. When this value is dropped, the threads finish their current attempts and end.
 #[derive(Debug)]
 pub(super) struct Attempts {
     shared: Arc<Shared>,
@@ -72,14 +72,15 @@ impl Attempts {
         Ok(attempts)
     }
 
-    /// Adds a task. There must be no task of this name. If `is_large`, only one such task is attempted at a time.
+    /// Adds a task. There must be no task of this name. If `is_large`, no other large task is attempted at the same
+    /// time.
     pub(super) fn add(&self, name: String, is_large: bool, work: Work) {
         self.shared.lock().add(LoadEffort::FIRST, Task { name, is_large, work });
         self.shared.changed.notify_all();
     }
 
-    /// Removes the waiting task of this name. Returns whether no task of this name is left; it is false while a thread
-    /// works on one.
+    /// Removes the waiting task of this name. Returns whether no task of this name is left; the result is false while a
+    /// thread works on such a task.
     pub(super) fn withdraw(&self, name: &str) -> bool {
         let mut state = self.shared.lock();
         state.waiting.retain(|_, task| task.name != name);
@@ -108,7 +109,7 @@ impl Shared {
 
     fn work(&self, lane: Lane) {
         while let Some((effort, mut task)) = self.next(lane) {
-            // A panic ends only this task, as it would on a thread of its own.
+            // A panic ends only this task, as on a separate thread.
             let attempted = catch_unwind(AssertUnwindSafe(|| (task.work)(effort)));
             if attempted.is_err() {
                 tracing::error!(plugin = task.name, "loading a plugin panicked");

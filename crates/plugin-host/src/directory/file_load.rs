@@ -52,7 +52,7 @@ pub(super) struct Spent(Arc<AtomicU64>);
 /// The result of a load.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// `None` means that the content is the same as before.
+    /// `None` means that the content has not changed.
     pub change: Option<DirectoryChange>,
     pub end: LoadEnd,
 }

@@ -29,7 +29,7 @@ impl Fingerprint {
     fn of(metadata: &fs::Metadata) -> Self {
         let (device, inode) = (metadata.dev(), metadata.ino());
         if metadata.is_dir() {
-            // A folder is not a plugin, whatever files it contains.
+            // A folder is not a plugin, regardless of its files.
             return Self { device, inode, ..Self::default() };
         }
         Self {
@@ -48,8 +48,8 @@ impl Fingerprint {
     }
 }
 
-/// The plugin files, by name without `.wasm`. Hidden files are ignored, and links are followed. An entry with such a
-/// name that is not a file is listed as well, so that it is refused.
+/// The plugin files, by name without `.wasm`. Hidden files are ignored, and links are followed. An entry `NAME.wasm`
+/// that is not a file is listed as well, so that it is refused.
 pub(super) fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<String, Fingerprint>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir)? {

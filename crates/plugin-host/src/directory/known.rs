@@ -1,4 +1,4 @@
-//! The knowledge about a file that was loaded before, and when it is loaded again.
+//! The state of a file that was loaded before, and the time at which the file is loaded again.
 //!
 //! A load can fail although nothing is wrong with the file: the kernel kills the compiler for lack of memory, or the
 //! machine gives it no processor time. Such a file is loaded again after [`FIRST_WAIT`]. The wait doubles with each

@@ -1,8 +1,8 @@
 //! The rate at which a file of the plugins directory is loaded, however often it is rewritten.
 //!
 //! A load costs the processor time of a compiler, and leads to a swap. A plugin may have [`BURST`] loads at once, and
-//! then one in each [`COST`]. A load that takes longer than [`COST`] costs the time that it takes. A file that has to
-//! wait is examined again, so that its final content is loaded.
+//! then one load in each [`COST`]. A load that takes longer than [`COST`] costs the time that it takes. A file that has
+//! to wait is examined again, so that its final content is loaded.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ impl LoadRates {
         debt <= COST * (BURST - 1)
     }
 
-    /// Records that the file was loaded, and the time that it took.
+    /// Records a load of the file and its duration.
     pub(super) fn loaded(&mut self, name: &str, now: Instant, took: Duration) {
         self.paid_at.retain(|_, paid| *paid > now);
         let paid = self.paid_at.entry(name.to_owned()).or_insert(now);

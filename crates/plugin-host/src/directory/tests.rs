@@ -65,7 +65,7 @@ fn a_file_that_is_rewritten_all_the_time_is_loaded_now_and_then_and_in_the_end()
     for version in 0..200_u32 {
         fs::write(&file, format!("version {version}")).expect("a file");
         last = Some(Binary::new("Mine", format!("version {version}").into_bytes()).digest());
-        // The second pass finds the same as the first, so the file has settled.
+        // The second pass finds the file unchanged, so the file has settled.
         for _ in 0..2 {
             now += Duration::from_millis(5);
             events.extend(passes.pass(now));
@@ -171,7 +171,7 @@ fn a_file_whose_compiler_was_killed_is_loaded_again_after_growing_waits() {
     let mut after = |seconds: u64| {
         let now = start + Duration::from_secs(seconds);
         let mut events = passes.pass(now);
-        // The second pass sees what the first saw: the file has settled.
+        // The second pass sees the same files as the first pass: the file has settled.
         events.extend(passes.pass(now));
         events
     };

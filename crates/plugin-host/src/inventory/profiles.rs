@@ -21,7 +21,7 @@ impl PluginInventory {
     /// Builds the profiles of `settings`. The inventory keeps these profiles up to date.
     ///
     /// # Errors
-    /// A plugin refuses its arguments. Nothing has changed then.
+    /// A plugin refuses its arguments. Nothing has changed in this case.
     pub fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>, Usage> {
         let mut missing = BTreeSet::new();
         let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
@@ -44,7 +44,7 @@ impl PluginInventory {
     }
 
     /// The lists of a profile that enable the plugin at a point which the binary that serves there does not implement.
-    /// Each text says what a configuration with this list is refused with while the binary is loaded.
+    /// Each text is the error of a configuration with this list that is read while the binary is loaded.
     pub(crate) fn missed_points(&self, plugin: &str, scheduler_name: &str) -> Vec<String> {
         let service = self.service(plugin, scheduler_name);
         let Some(binary) = service.as_ref().and_then(Service::binary) else { return Vec::new() };
@@ -84,7 +84,7 @@ impl PluginInventory {
         self.rules.settings.useless_names(&plugins, &profiles)
     }
 
-    /// The same names, compared with the profiles that are kept up to date.
+    /// The names, compared with the profiles that are kept up to date.
     pub(crate) fn useless_names_now(&self) -> Vec<UselessName> {
         let statuses = self.registry.names().filter_map(|name| self.status(name));
         let profiles: BTreeSet<String> =

@@ -217,7 +217,7 @@ fn a_fallback_that_may_no_longer_read_is_dropped() {
     assert!(inventory.registry.fallback("Mine").is_none());
 }
 
-/// The configuration was read before the plugin was there, so nothing refused the list of `reserve`.
+/// The configuration was read before the plugin was loaded, so nothing refused the list of `reserve`.
 #[test]
 fn a_list_of_a_point_that_the_binary_lacks_is_the_reason_of_the_plugin() {
     let mut inventory = inventory("", &["Mine"]);

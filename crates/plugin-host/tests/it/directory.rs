@@ -149,7 +149,7 @@ fn equal_bytes_are_no_event_and_bad_ones_are() {
     let copy = dir.path().join("copy");
     fs::write(&copy, guests::by_priority().unwrap()).unwrap();
     fs::rename(copy, &file).unwrap();
-    // Names are handled in order, so any event about ByPriority would come before this one.
+    // Names are handled in order, so any event about ByPriority would come before this event.
     fs::write(dir.path().join("Text.wasm"), "no plugin").unwrap();
     let event = watched.next();
     assert_eq!(event.name, "Text");

@@ -104,7 +104,7 @@ fn disturb(dir: &Path, good: &[Vec<u8>], random: &mut Random) {
     let which = random.below(NAMES.len());
     let path = dir.join(format!("{}.wasm", NAMES[which]));
     let other = dir.join(format!("{}.wasm", random.one_of(&NAMES)));
-    // Many of these fail, because another change has taken the name.
+    // Many changes fail, because another change has taken the name.
     let _ = match random.below(12) {
         // A write to a pipe would wait for a reader.
         0..5 if fs::metadata(&path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => remove(&path),

@@ -1,4 +1,4 @@
-//! Tests of the plugins directory through the interface that the rest of the process uses.
+//! Tests of the plugins directory through the interface that the other parts of the process use.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 

@@ -59,7 +59,8 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The credentials in a file for a repository, `registry.example/team/zone`; `None` if there are none.
+/// The credentials in a file for a repository, `registry.example/team/zone`; `None` if the file has no credentials for
+/// it.
 pub(crate) fn find(file: &Path, name: &str) -> Result<Option<Credentials>, CredentialsError> {
     let unreadable =
         |error: std::io::Error| CredentialsError::Unreadable { file: file.to_owned(), reason: error.to_string() };

@@ -32,7 +32,7 @@ pub(crate) struct Transport {
     pub scheme: Scheme,
 }
 
-/// The reason why there is no complete answer.
+/// The reason why no complete answer arrived.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransportError {
     #[error("{0}")]
@@ -78,7 +78,7 @@ impl Transport {
         http.enforce_http(false);
         http.set_connect_timeout(Some(CONNECT_TIME));
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
-        // If HTTP was not configured, redirects to HTTP are not followed either.
+        // Redirects to HTTP are followed only if HTTP was configured.
         let builder = if is_plain { builder.https_or_http() } else { builder.https_only() };
         let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
         Ok(Self { client, scheme: if is_plain { Scheme::HTTP } else { Scheme::HTTPS } })
@@ -109,7 +109,7 @@ impl Transport {
     }
 }
 
-/// The body of an answer, if it is not larger than `limit`.
+/// The body of an answer of at most `limit` bytes.
 pub(crate) async fn read_body(answer: Response<Incoming>, limit: u64) -> Result<Vec<u8>, TransportError> {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Support for a copy that follows the queue pod by pod: it reads what changed, and it reads everything in portions.
+//! Support for a copy that follows the queue pod by pod: it reads the changes, and it reads everything in portions.
 
 use berth_model::{PodUid, Time};
 
@@ -14,14 +14,14 @@ use crate::{
 pub struct Waiting {
     /// The pod with the history of its attempts.
     pub record: QueuedPod,
-    /// Where the pod waits.
+    /// The part of the queue in which the pod waits.
     pub queue: SubQueue,
-    /// The end of its backoff; `None` outside backoffQ.
+    /// The end of the pod's backoff; `None` outside backoffQ.
     pub backoff_until: Option<Time>,
 }
 
 impl Queue {
-    /// Starts to note what changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes, or with `false` stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
         self.nominator.changed.follow(is_followed);
@@ -44,7 +44,7 @@ impl Queue {
         Some(Waiting { record: record.clone(), queue: place.sub_queue(), backoff_until })
     }
 
-    /// The waiting pods after those that `visited` has seen, at most `limit`. Pods that move in between are in
+    /// The waiting pods that follow the pods in `visited`, at most `limit`. Pods that move between two calls are in
     /// [`Self::changed_pods`], so a reader of both sees all pods. A result of fewer than `limit` pods means that no
     /// more follow.
     pub fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {

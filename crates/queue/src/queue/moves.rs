@@ -155,7 +155,7 @@ impl Queue {
         }
     }
 
-    /// Whether the event means the same for every pod of the group as for this one.
+    /// Whether the event has the same consequence for every pod of the group.
     fn goes_for_all(
         &self,
         record: &QueuedPod,
@@ -172,8 +172,8 @@ impl Queue {
         !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, object_event))
     }
 
-    /// Moves these pods to activeQ without waiting for their backoff. If the attempt of a pod in flight fails, that pod
-    /// is tried again after its backoff.
+    /// Moves these pods to activeQ without waiting for their backoff. If the attempt of a pod in flight fails, the pod
+    /// in flight is tried again after its backoff.
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         for uid in uids {
             match self.take(uid) {
@@ -199,7 +199,7 @@ impl Queue {
     }
 
     /// Tries a pod again that `plugin` keeps out of activeQ without having been asked, because the plugin can be asked
-    /// again. A pod that another plugin gates, or none, stays where it is.
+    /// again. Pods that other plugins gate, and pods that no plugin gates, keep their places.
     pub fn retry_gated(&mut self, uid: &str, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let gated_by = self.places.get(uid).and_then(|pod| pod.record.gated_by.as_deref());
         if gated_by == Some(plugin) {

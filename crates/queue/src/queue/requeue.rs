@@ -27,7 +27,7 @@ impl Queue {
     /// the pod waits for an event or only for its backoff.
     ///
     /// # Errors
-    /// A pod of this uid waits here already. The record is returned, and nothing changed.
+    /// A pod of this uid already waits in the queue. The record is returned, and nothing changed.
     pub fn requeue(
         &mut self,
         mut record: QueuedPod,

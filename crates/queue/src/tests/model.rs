@@ -304,7 +304,7 @@ impl Pair {
 }
 
 proptest! {
-    // This makes a hundred thousand operations.
+    // The test makes a hundred thousand operations.
     #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
 
     #[test]

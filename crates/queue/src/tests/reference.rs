@@ -13,7 +13,7 @@ pub(super) const PLUGINS: [(&str, &[Happening]); 4] = [
     ("Deaf", &[]),
 ];
 
-/// What happens in the cluster.
+/// The events in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
     NodeAdd,
@@ -23,7 +23,7 @@ pub(super) enum Happening {
     PodLabel,
 }
 
-/// The answers of plugins, the same ones for the queue and for its reference.
+/// The answers of plugins, which are equal for the queue and its reference.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
     /// Pods that `Gate` keeps out.
@@ -41,8 +41,8 @@ pub(super) enum Place {
     InFlight,
 }
 
-/// Why an attempt failed: the plugins that rejected the pod, and those that wait. If both are empty, it failed with an
-/// error.
+/// The reason why an attempt failed: the plugins that rejected the pod, and the plugins that wait. If both are empty,
+/// the attempt failed with an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Why {
     pub(super) rejectors: &'static [&'static str],

@@ -76,7 +76,7 @@ fn made_up(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// The status of the answer.
+/// The status of the response.
 fn status_of(address: SocketAddr, request: &[u8]) -> std::io::Result<u16> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

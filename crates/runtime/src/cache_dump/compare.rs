@@ -10,7 +10,7 @@ use berth_model::api;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::{Dump, PodName};
+use super::{Dump, DumpedPod};
 
 /// The maximum time for the lists.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// The lists from the API server; `None` if they are not complete within a minute.
+    /// The lists from the API server; `None` if the lists are not complete within a minute.
     pub(super) async fn from_server(client: &Client) -> Option<Self> {
         let (sink, mut events) = mpsc::channel(256);
         let watches = spawn_watches(client, Watches { pods: true, nodes: true, ..Watches::default() }, &sink);
@@ -35,7 +35,7 @@ impl Listed {
                     WatchEvent::PodApplied(pod) => listed.pods.push(*pod),
                     WatchEvent::NodeApplied(node) => drop(listed.nodes.insert(node.metadata.name)),
                     WatchEvent::PodsSynced | WatchEvent::NodesSynced => unlisted -= 1,
-                    // These are changes after one list, while the other list is still arriving.
+                    // Such a difference is a change after one list, while the other list is still arriving.
                     WatchEvent::PodDeleted(_)
                     | WatchEvent::NodeDeleted(_)
                     | WatchEvent::ObjectApplied { .. }
@@ -69,12 +69,12 @@ impl Differences {
         let known_nodes: BTreeSet<&String> =
             dump.nodes.iter().filter(|(_, node)| node.is_known()).map(|(name, _)| name).collect();
         let known = dump.nodes.values().flat_map(|node| &node.pods).chain(dump.queue.iter().map(|it| &it.pod));
-        let known: BTreeMap<&str, &PodName> = known.map(|pod| (pod.uid.as_str(), pod)).collect();
+        let known: BTreeMap<&str, &DumpedPod> = known.map(|pod| (pod.uid.as_str(), pod)).collect();
         let is_ours =
             |pod: &&api::Pod| !pod.spec.node_name.is_empty() || dump.scheduler_names.contains(&pod.spec.scheduler_name);
         let expected = listed.pods.iter().filter(is_ours).map(|pod| {
             let api::ObjectMeta { namespace, name, uid, .. } = pod.metadata.clone();
-            PodName { namespace, name, uid }
+            DumpedPod { namespace, name, uid }
         });
         let missed = expected.filter(|pod| !known.contains_key(pod.uid.as_str()));
         let existing: BTreeSet<&str> = listed.pods.iter().map(|pod| pod.metadata.uid.as_str()).collect();
@@ -93,7 +93,7 @@ impl Differences {
 
     pub(super) fn log(&self) {
         if *self == Self::default() {
-            return info!("cache and queue agree with what the API server lists");
+            return info!("cache and queue agree with the API server's lists");
         }
         let Self { missed_nodes, redundant_nodes, missed_pods, redundant_pods } = self;
         warn!(
@@ -101,7 +101,7 @@ impl Differences {
             redundant_nodes = redundant_nodes.join(", "),
             missed_pods = missed_pods.join(", "),
             redundant_pods = redundant_pods.join(", "),
-            "cache and queue differ from what the API server lists"
+            "cache and queue differ from the API server's lists"
         );
     }
 }
@@ -111,8 +111,8 @@ mod tests {
     use super::*;
     use crate::{cache_dump::NodeDump, cache_dump::QueuedPodDump};
 
-    fn named(name: &str) -> PodName {
-        PodName { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
+    fn named(name: &str) -> DumpedPod {
+        DumpedPod { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
     }
 
     fn pod(name: &str, scheduler_name: &str, node: &str) -> api::Pod {

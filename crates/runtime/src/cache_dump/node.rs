@@ -7,16 +7,16 @@ use berth_scheduler::ClusterView;
 use serde::Serialize;
 use tracing::info;
 
-use super::PodName;
+use super::DumpedPod;
 
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NodeDump {
     /// Absent for a node that only pods refer to.
     resources: Option<ResourcesDump>,
-    pub(super) pods: Vec<PodName>,
-    assumed: Vec<PodName>,
-    nominated: Vec<PodName>,
+    pub(super) pods: Vec<DumpedPod>,
+    assumed: Vec<DumpedPod>,
+    nominated: Vec<DumpedPod>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -52,14 +52,14 @@ pub(super) fn all(view: &ClusterView) -> BTreeMap<String, NodeDump> {
     }
     for cached in cache.pods() {
         let node = nodes.entry(text(cached.node())).or_default();
-        let pod = PodName::of(cached.pod(), table);
+        let pod = DumpedPod::of(cached.pod(), table);
         if cached.is_assumed() {
             node.assumed.push(pod.clone());
         }
         node.pods.push(pod);
     }
     for (node, pod) in view.nominated_pods() {
-        nodes.entry(text(node)).or_default().nominated.push(PodName::of(pod, table));
+        nodes.entry(text(node)).or_default().nominated.push(DumpedPod::of(pod, table));
     }
     nodes
 }
@@ -83,7 +83,7 @@ fn text_of(amounts: &[Amount]) -> String {
 
 impl NodeDump {
     #[cfg(test)]
-    pub(super) fn known(pods: Vec<PodName>) -> Self {
+    pub(super) fn known(pods: Vec<DumpedPod>) -> Self {
         Self { resources: Some(ResourcesDump::default()), pods, ..Self::default() }
     }
 
@@ -108,6 +108,6 @@ impl NodeDump {
     }
 }
 
-fn list(pods: &[PodName]) -> String {
-    pods.iter().map(PodName::to_string).collect::<Vec<_>>().join(", ")
+fn list(pods: &[DumpedPod]) -> String {
+    pods.iter().map(DumpedPod::to_string).collect::<Vec<_>>().join(", ")
 }

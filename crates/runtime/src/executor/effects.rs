@@ -37,8 +37,8 @@ pub(super) struct Cause<'a> {
 
 impl Executor {
     /// Carries out effects in order, up to the first that fails. Consecutive victims are evicted together, except the
-    /// last one, because its deletion lets the pod try again. An effect on an object that an earlier effect created is
-    /// only applied to that object, and not to another object of the same name.
+    /// last victim, because its deletion lets the pod try again. An effect on an object that an earlier effect created
+    /// is only applied to that object, and not to another object of the same name.
     pub(super) async fn effects(&self, cause: &Cause<'_>, effects: Vec<GrantedEffect>) -> Result<()> {
         let mut victims = Vec::new();
         let mut created = BTreeMap::new();

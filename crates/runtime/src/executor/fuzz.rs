@@ -57,7 +57,7 @@ fn effects_are_answered_and_names_lead_nowhere_else() {
         let told = format!("{effects:?}");
         *log.lock().unwrap() = Log {
             asked: Vec::new(),
-            // None of these statuses leads to another try.
+            // No status of this list leads to another try.
             answers: (0..64).map(|_| *random.one_of(&[200, 201, 403, 404, 409, 422])).collect(),
         };
         let event = runtime.block_on(async {

@@ -3,8 +3,8 @@
 //! for one pod, too.
 //!
 //! A waiting request may become unnecessary. Two patches of one status are merged into one. A binding drops the patches
-//! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler does the same
-//! with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
+//! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler also merges
+//! and drops calls with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
 //!
 //! Each request in progress has its own task, so that a request that hangs does not delay other pods. The writer limits
 //! the number of open requests at the API server. Only some status patches have a task. There may be one for each pod
@@ -91,7 +91,7 @@ struct Waiting {
 enum Concurrency {
     /// No other request.
     Exclusive,
-    /// The awaited effects of plugins other than this one.
+    /// The awaited effects of other plugins.
     WithOtherPlugins(Arc<str>),
 }
 
@@ -119,7 +119,7 @@ impl PodLine {
         self.running.iter().all(|other| concurrency.allows(other))
     }
 
-    /// Appends the request to those that wait, unless one of them becomes unnecessary.
+    /// Appends the request to the waiting requests, unless the new request or a waiting one becomes unnecessary.
     fn push(&mut self, mut request: PodRequest, executor: &Executor, counts: &mut Counts) {
         let mut dropped_patches = false;
         match &mut request.request {
@@ -164,7 +164,7 @@ fn call_type(request: &Request) -> Option<ApiCall> {
     }
 }
 
-/// A change with the effect of both; `None` if they set different conditions.
+/// A change with the effect of both changes; `None` if the two set different conditions.
 fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> {
     let types = [earlier, later].map(|change| change.condition.as_ref().map(|condition| &condition.type_));
     if let [Some(earlier), Some(later)] = types
@@ -176,7 +176,7 @@ fn merged(earlier: &StatusChange, later: &StatusChange) -> Option<StatusChange> 
         cycle: later.cycle.or(earlier.cycle),
         old_conditions: later.old_conditions.clone(),
         condition: later.condition.clone().or_else(|| earlier.condition.clone()),
-        // The later change assumes that the earlier one's nomination was written.
+        // The later change assumes that the nomination of the earlier change was written.
         old_nominated_node_name: earlier.old_nominated_node_name.clone(),
         nominated_node_name: later.nominated_node_name.clone().or_else(|| earlier.nominated_node_name.clone()),
     })

@@ -117,7 +117,7 @@ impl Bench {
         self.ask_for("main", pod, request).await;
     }
 
-    /// Asks the same for a pod of this profile.
+    /// Sends `request` about a pod of this profile.
     async fn ask_for(&self, profile: &str, pod: usize, request: Request) {
         let name = format!("pod-{pod}");
         let pod =
@@ -292,7 +292,7 @@ async fn what_is_changed_still_has_the_uid_that_was_looked_at() {
         deletion("of-the-new"),
     ];
     assert_eq!(sent, expected);
-    // A patch that names another uid, or has no place for one, is not sent.
+    // A patch that names another uid, or has no place for a uid, is not sent.
     for broken in ["[]", r#"{"metadata": null}"#, r#"{"metadata": {"uid": "of-another"}}"#] {
         let effects = vec![GrantedEffect { effect: patch("old", broken), uid: Some("of-the-old".into()) }];
         bench.ask(0, awaited("VolumeBinding", effects)).await;

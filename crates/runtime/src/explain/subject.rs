@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_explain::{Holder, PodName, Retry, State, Subject, WaitsFor};
+use berth_explain::{Holder, PodIdentity, Retry, State, Subject, WaitsFor};
 use berth_framework::{ClusterEvent, PluginIdx, Profile, Status, run::Refusal};
 use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
@@ -18,7 +18,7 @@ pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
     let rejected_by = record.iter().flat_map(|record| record.rejectors.iter().chain(&record.pending));
     let nominated = pod.nominated_node();
     Subject {
-        pod: PodName {
+        pod: PodIdentity {
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
             uid: pod.pod().uid.to_string(),
@@ -65,7 +65,7 @@ fn queued(view: &ClusterView, waiting: &Waiting) -> State {
     }
 }
 
-/// The number of pods in activeQ that PrioritySort puts before this one.
+/// The number of pods in activeQ that PrioritySort puts before the pod.
 fn n_before(view: &ClusterView, record: &QueuedPod) -> usize {
     let key = |record: &QueuedPod| (std::cmp::Reverse(record.pod.priority), record.queued_at);
     let is_before = |pod: &PodView<'_>| match pod.place() {

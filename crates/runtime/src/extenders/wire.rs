@@ -1,6 +1,6 @@
 //! Requests to extenders and their answers, in the format of `k8s.io/kube-scheduler/extender/v1`.
 //!
-//! The Go types have no JSON tags. Names of fields begin with a capital, and Go ignores the case when it reads them.
+//! The Go types have no JSON tags. Names of fields begin with a capital letter. Go reads field names in any case.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -115,14 +115,14 @@ struct MetaPod<'a> {
 
 fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod, node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let namespace = table.symbols.text(pod.namespace);
-    // Pods arrive over two watches. If one of them has not brought a pod yet, the next attempt finds it.
+    // Pods arrive over two watches. If the pod is not in both yet, the next attempt finds it.
     let json = table.objects().get("v1", "Pod", namespace, &pod.name);
     let unlisted = || ExtenderError::new(format!("pod \"{namespace}/{}\" is not listed yet", pod.name));
     on_node(json.ok_or_else(unlisted)?, node)
 }
 
-/// A pod with this node in its spec, even if the API server does not know that yet. kube-scheduler sets the field when
-/// it assumes the pod.
+/// A pod with this node in its spec, even if the API server does not have the node yet. kube-scheduler sets the field
+/// when it assumes the pod.
 fn on_node<'a>(pod: &'a [u8], node: &str) -> Result<TypedObject<'a>, ExtenderError> {
     let mut fields = typed(pod)?;
     if let Some(spec) = fields.get_mut("spec") {
@@ -171,7 +171,8 @@ pub(super) fn filter_result(
     Ok(verdict)
 }
 
-/// The victims that the extender agrees to, by node. Its answer contains uids even if it got complete pods.
+/// The victims that the extender agrees to, by node. The extender's answer contains uids even if the request contained
+/// complete pods.
 pub(super) fn preemption_result(answer: &[u8]) -> Result<Vec<ExtenderVictims>, ExtenderError> {
     let answer: Value = read(answer)?;
     if !answer.is_object() && !answer.is_null() {
@@ -235,7 +236,7 @@ fn check_error(answer: &Value) -> Result<(), ExtenderError> {
     }
 }
 
-/// The field of this name, ignoring the case. A field that is `null` counts as absent.
+/// The field of this name, in upper or lower case. A field that is `null` counts as absent.
 fn field<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let mut fields = object.as_object()?.iter();
     fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).filter(|value| !value.is_null())

@@ -70,7 +70,7 @@ impl Outlets {
         self.executor.backlog.is_empty() && self.supervisor.backlog.is_empty()
     }
 
-    /// Waits until there is room for the actions that could not be sent, or forever if there are none.
+    /// Waits until there is room for the actions that could not be sent, or forever if all actions were sent.
     pub(super) async fn room(&self) {
         tokio::select! {
             () = self.executor.room(), if !self.executor.backlog.is_empty() => {}

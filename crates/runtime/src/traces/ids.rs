@@ -29,7 +29,7 @@ pub(super) struct Place {
 
 /// The subject of a span, which determines the id of the span within its trace.
 #[derive(Hash)]
-enum Subject<'a> {
+enum SpanSubject<'a> {
     Attempt,
     /// A run of an extension point, or another step, that began at this time.
     Run(Duration),
@@ -51,42 +51,44 @@ impl TraceIds {
     }
 
     pub(super) fn of_attempt(&self, cycle: CycleId) -> Place {
-        self.place(cycle, &Subject::Attempt, None)
+        self.place(cycle, &SpanSubject::Attempt, None)
     }
 
     /// The place of a span that a meter recorded.
     pub(super) fn of_step(&self, span: &TracedSpan) -> Place {
         let TracedSpan { cycle, name, call, start, end, .. } = *span;
         match call {
-            None => self.place(cycle, &step(name, start), Some(&Subject::Attempt)),
+            None => self.place(cycle, &step(name, start), Some(&SpanSubject::Attempt)),
             Some(TracedCall { within: Some(within), .. }) => {
-                self.place(cycle, &Subject::Call(end), Some(&step(name, within)))
+                self.place(cycle, &SpanSubject::Call(end), Some(&step(name, within)))
             }
             // A plugin that holds a pod at Permit is asked again while the pod waits.
             Some(TracedCall { within: None, .. }) if name == Point::Permit.as_str() => {
-                self.place(cycle, &Subject::Call(end), Some(&Subject::Wait(PERMIT_WAIT)))
+                self.place(cycle, &SpanSubject::Call(end), Some(&SpanSubject::Wait(PERMIT_WAIT)))
             }
-            Some(TracedCall { within: None, .. }) => self.place(cycle, &Subject::Call(end), Some(&Subject::Wait(name))),
+            Some(TracedCall { within: None, .. }) => {
+                self.place(cycle, &SpanSubject::Call(end), Some(&SpanSubject::Wait(name)))
+            }
         }
     }
 
     /// The place of a request. `point` is the extension point at which the request was asked for.
     pub(super) fn of_request(&self, cycle: CycleId, point: Option<Point>) -> Place {
         let parent = point.filter(|point| waits(point.as_str()));
-        let parent = parent.map_or(Subject::Attempt, |point| Subject::Wait(point.as_str()));
+        let parent = parent.map_or(SpanSubject::Attempt, |point| SpanSubject::Wait(point.as_str()));
         let number = self.n_requests.fetch_add(1, Ordering::Relaxed);
-        self.place(cycle, &Subject::Request(number), Some(&parent))
+        self.place(cycle, &SpanSubject::Request(number), Some(&parent))
     }
 
-    fn place(&self, cycle: CycleId, subject: &Subject<'_>, parent: Option<&Subject<'_>>) -> Place {
+    fn place(&self, cycle: CycleId, subject: &SpanSubject<'_>, parent: Option<&SpanSubject<'_>>) -> Place {
         let trace = self.trace(cycle);
-        let id = |subject: &Subject<'_>| SpanId(hash((trace, subject)).max(1));
+        let id = |subject: &SpanSubject<'_>| SpanId(hash((trace, subject)).max(1));
         Place { trace, id: id(subject), parent: parent.map(id) }
     }
 }
 
-fn step(name: &str, start: Duration) -> Subject<'_> {
-    if waits(name) { Subject::Wait(name) } else { Subject::Run(start) }
+fn step(name: &str, start: Duration) -> SpanSubject<'_> {
+    if waits(name) { SpanSubject::Wait(name) } else { SpanSubject::Run(start) }
 }
 
 /// Whether a step of this name waits for something else than the answers of plugins.

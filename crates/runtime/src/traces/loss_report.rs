@@ -37,7 +37,7 @@ pub(super) struct LossReport {
 struct LastLine(Mutex<Option<Duration>>);
 
 impl LastLine {
-    /// Whether another line is due. If so, the caller must write it.
+    /// Whether another line is due. After `true`, the caller must write the line.
     fn is_due(&self, now: Duration) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|last| now.saturating_sub(last) >= TELL_EVERY);
@@ -47,7 +47,7 @@ impl LastLine {
         is_due
     }
 
-    /// Notes that the trouble is over. Returns whether there was a line about it.
+    /// Notes that the trouble is over. Returns whether a line reported the trouble.
     fn clear(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
@@ -83,7 +83,7 @@ impl ExportObserver for LossReport {
         }
     }
 
-    // The scheduling thread calls this, so nothing is written to the log here.
+    // The scheduling thread calls this function, so the function writes nothing to the log.
     fn dropped(&self) {
         self.metrics.lost(1, LostSpans::QueueFull);
         self.n_dropped.fetch_add(1, Ordering::Relaxed);

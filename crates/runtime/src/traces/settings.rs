@@ -26,7 +26,7 @@ pub fn check_tracing_config(file: &Path) -> Result<()> {
 }
 
 impl TraceSettings {
-    /// Reads the file. The environment of the process decides what the file leaves open.
+    /// Reads the file. The environment of the process decides the values that the file leaves open.
     ///
     /// # Errors
     /// The error says what is wrong with the file or with a variable.
@@ -49,7 +49,7 @@ impl TraceSettings {
                 Some(share) => per_million(&share).ok_or_else(|| {
                     Usage(format!("{SAMPLER_ARG}: Invalid value: {share:?}: must be a number from 0 to 1"))
                 })?,
-                // Kubernetes' components trace nothing of their own, either, unless a rate is given.
+                // Kubernetes' components also trace their own spans only if a rate is given.
                 None => 0,
             },
         };

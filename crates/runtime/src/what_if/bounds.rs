@@ -1,4 +1,4 @@
-//! The bounds of one answer: its time, and the memory by which the process grows meanwhile.
+//! The bounds of one answer: its time, and the growth of the process's memory during this time.
 
 use std::{
     fs,
@@ -14,8 +14,8 @@ use berth_wasm_host::CompileLimits as ProcessLimits;
 /// The memory by which the process may grow. It is less if half of the container's or the machine's memory is less.
 const MEMORY: u64 = 2 << 30;
 
-/// The size of a page. Linux counts resident pages of this size on all machines for which this program is built, or of
-/// larger ones, and the bound is then reached later.
+/// The size of a page. Linux counts resident pages of at least this size on all machines for which this program is
+/// built. With larger pages the bound is reached later.
 const PAGE: u64 = 4 << 10;
 
 /// The bounds of one answer. Clones share what has happened.

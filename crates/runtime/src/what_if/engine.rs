@@ -1,6 +1,6 @@
-//! The thread that answers what-if questions. While there are questions, it keeps a scheduler that follows the running
-//! one by its changes, with instances of the plugins of its own. Each variant of a question is a fork of this scheduler,
-//! which is reverted with an effort that follows the changes.
+//! The thread that answers what-if questions. While there are questions, it keeps a second scheduler with separate
+//! instances of the plugins, which follows the running scheduler by its changes. Each variant of a question is a fork
+//! of this scheduler, which is reverted with an effort that follows the changes.
 //!
 //! If there was no question for a while, the scheduler is dropped with its plugins, and the scheduling thread no longer
 //! notes changes for it.
@@ -44,7 +44,7 @@ const MAX_ANSWER: usize = 64 << 20;
 /// The stack of the thread, which is as large as the scheduling thread's.
 const STACK: usize = 8 * berth_wasm_host::MAX_STACK;
 
-/// The number of copies so far, so that each has tokens of its own.
+/// The number of copies so far, so that the tokens of different copies differ.
 static N_COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// The time of the first token. It tells the tokens of two processes apart.
@@ -54,7 +54,7 @@ static FIRST_ASKED: LazyLock<u64> = LazyLock::new(|| clock::wall(clock::now()));
 #[derive(Clone, Debug)]
 pub(super) struct Engine(SyncSender<Inquiry>);
 
-/// A question, and what its answer needs.
+/// A question, and the data for its answer.
 pub(super) struct Inquiry {
     pub question: Bytes,
     /// The profiles in force, with new instances.
@@ -84,7 +84,7 @@ struct Kept {
     asked_at: Instant,
 }
 
-/// A scheduler that follows the running one.
+/// A scheduler that follows the running scheduler.
 struct Followed {
     placing: Placing<'static>,
     settings: Settings,
@@ -133,7 +133,7 @@ impl EngineThread {
         }
     }
 
-    /// Waits for a question, and keeps the copy up to date while it waits. `None` means that no more questions will
+    /// Waits for a question, and keeps the copy up to date while it waits. Returns `None` once no more questions can
     /// come.
     fn next(&mut self) -> Option<Inquiry> {
         loop {
@@ -256,7 +256,7 @@ impl Followed {
         Self { placing, settings, number, n_changes: 0, is_complete: false }
     }
 
-    /// A profile whose name the scheduler does not know yet, because the configuration is changing.
+    /// The configuration is changing, so the scheduler does not know the name of the profile yet.
     fn unknown<'p>(&self, profiles: &'p [Profile]) -> Option<&'p str> {
         profiles.iter().map(|profile| profile.scheduler_name.as_str()).find(|name| !self.placing.knows(name))
     }

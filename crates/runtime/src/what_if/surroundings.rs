@@ -1,8 +1,9 @@
 //! The objects that decide which pods a question makes, and that no plugin reads: DaemonSets, PriorityClasses and
 //! RuntimeClasses. The scheduler does not watch them.
 //!
-//! They are listed for the first question, and for a later question if the last list is a minute old. If they cannot be
-//! listed, the answer does without them, or with those of the last list, and says so.
+//! They are listed for the first question, and for a later question if the last list is a minute old. If these objects
+//! cannot be listed, the answer uses no such objects, or the objects of the last list. The answer says which of the two
+//! it used.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Discovery: the groups, versions and resources of the API, in the old documents and in the aggregated one, as well as
-//! the version and the health endpoints.
+//! Discovery: the groups, versions and resources of the API, in the old documents and in the aggregated document,
+//! together with the version and the health endpoints.
 
 use axum::body::Body;
 use axum::response::Response;

@@ -14,7 +14,7 @@ use super::discovery::{groups, versions};
 use super::responses;
 use crate::kinds::Kind;
 
-/// Answers a path below `/openapi`. Returns `None` if there is no such document.
+/// Answers a path below `/openapi`. Returns `None` for an unknown path.
 pub(crate) fn answer(api: &Api, rest: &[&str]) -> Option<Response> {
     let document = match rest {
         ["v2"] => return Some(empty_v2()),

@@ -25,7 +25,7 @@ fn internal_type(kind: &Kind) -> String {
     format!("*{package}.{}", kind.kind)
 }
 
-/// The content of a `continue` token. The names of the fields are those of the API server.
+/// The content of a `continue` token. The fields have the names of the API server's fields.
 #[derive(Debug, Serialize, Deserialize)]
 struct ContinueToken {
     v: String,
@@ -219,7 +219,7 @@ fn encode(version: i64, start: &str) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_string(&token).unwrap_or_default())
 }
 
-/// The key without the namespace, if the list is limited to one.
+/// The key, without the namespace if the list is limited to one namespace.
 fn relative_key(namespace: &str, object: &Object) -> String {
     let confined = !namespace.is_empty() || object.namespace().is_empty();
     if confined { object.name().to_owned() } else { key(object.namespace(), object.name()) }

@@ -26,7 +26,7 @@ use crate::selectors::Selector;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Change, ChangeKind, Collection, InvalidResourceVersion, Object, ResourceVersion};
 
-/// The duration of a watch if the client sets none.
+/// The default duration of a watch.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// The time between two bookmarks of an idle watch.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// The time for which a streamed list waits for a version that does not exist yet.
 const TOO_LARGE_VERSION_WAIT: Duration = Duration::from_secs(3);
-/// The maximum number of changes in one chunk of the answer.
+/// The maximum number of changes in one chunk of the response.
 const BATCH: usize = 512;
 
 /// One running watch.
@@ -133,7 +133,7 @@ fn opening(
 }
 
 impl Watch {
-    /// The next piece of the answer; `None` at its end.
+    /// The next chunk of the response; `None` at the end of the response.
     async fn next_chunk(&mut self) -> Option<Bytes> {
         if let Some(opening) = self.opening.take() {
             let chunk = self.open(opening).await;

@@ -9,7 +9,7 @@ pub(super) trait Controller: Sync {
     /// The keys of the objects to reconcile after an observation. Each controller decides the meaning of its keys.
     fn affected(&self, state: &ClusterState, observed: &Observed<'_>) -> Vec<String>;
 
-    /// Writes the missing parts for one key. The object may no longer exist, or nothing may be missing.
+    /// Writes the missing parts for one key. The object may have been deleted, or may be complete.
     fn reconcile(&self, state: &ClusterState, key: &str) -> ApiResult<()>;
 }
 
@@ -18,7 +18,7 @@ pub(super) trait Controller: Sync {
 pub(super) struct Observed<'a> {
     /// The name of the collection.
     pub(super) collection: &'static str,
-    /// The state of the object; the last state if it was removed.
+    /// The state of the object, or its last state before its removal.
     pub(super) object: &'a Object,
     /// The state before the change, if there was one.
     pub(super) before: Option<&'a Object>,
@@ -32,7 +32,7 @@ impl Observed<'_> {
         self.object.key()
     }
 
-    /// The state before, if there is one, and the state after.
+    /// The state before the change, if the object existed, and the state after it.
     pub(super) fn versions(&self) -> impl Iterator<Item = &Object> {
         self.before.into_iter().chain([self.object])
     }

@@ -25,7 +25,7 @@ const EVICTION_SECONDS: i64 = 120;
 /// The condition that says whether a disruption is allowed.
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// Updates the status of budgets. Its keys are those of budgets.
+/// Updates the status of budgets. Its keys are the keys of budgets.
 pub(super) struct DisruptionBudgetController;
 
 /// The reason why a budget cannot be computed, in the words of the disruption controller.
@@ -105,7 +105,7 @@ fn update_status(state: &ClusterState, budget: &mut Value) {
 }
 
 /// The numbers that the budget asks for. A percentage and `maxUnavailable` refer to the replicas that the pods'
-/// controllers want. Pods without a controller are not counted then.
+/// controllers want. Pods without a controller are not counted in these cases.
 fn targets(state: &ClusterState, budget: &Value, pods: &[&Object]) -> Result<BudgetTargets, BudgetError> {
     if let Some(unavailable) = budget.pointer("/spec/maxUnavailable") {
         let expected = wanted_replicas(state, pods)?;

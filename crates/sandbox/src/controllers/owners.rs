@@ -1,4 +1,4 @@
-//! Owner references: the object that controls another one.
+//! Owner references: the object that controls another object.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) struct OwningPod<'a> {
     pub(super) uid: &'a str,
 }
 
-/// The pod that controls an object, if there is one.
+/// The pod that controls an object; `None` if no pod does.
 pub(super) fn owning_pod(object: &Value) -> Option<OwningPod<'_>> {
     let controller = controller_of(object)?;
     let is_pod = text(controller, "/kind") == "Pod" && text(controller, "/apiVersion") == "v1";

@@ -15,7 +15,7 @@ pub(crate) fn after(seconds: i64) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// The seconds since a timestamp, if the text is one.
+/// The seconds since a timestamp; `None` if the text is no timestamp.
 pub(crate) fn seconds_since(timestamp: &str) -> Option<i64> {
     let then: Timestamp = timestamp.parse().ok()?;
     Some(current_time().duration_since(then).as_secs())

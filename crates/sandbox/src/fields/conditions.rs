@@ -15,7 +15,7 @@ pub(crate) fn set_condition(status: &mut Map<String, Value>, condition: Value) {
     }
 }
 
-/// The condition of this type, if the status has one.
+/// The condition of this type; `None` if the status lacks it.
 pub(crate) fn find_condition<'a>(status: &'a Map<String, Value>, condition_type: &str) -> Option<&'a Value> {
     let conditions = status.get("conditions").and_then(Value::as_array)?;
     conditions.iter().find(|condition| condition.get("type").and_then(Value::as_str) == Some(condition_type))

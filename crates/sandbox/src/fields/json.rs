@@ -38,14 +38,14 @@ pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Sets `key` unless it exists and is not null.
+/// Sets `key` if it is absent or null.
 pub(crate) fn default_to(map: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     if map.get(key).is_none_or(Value::is_null) {
         map.insert(key.to_owned(), value.into());
     }
 }
 
-/// Copies the member `key` from one object to another. Removes it if the source has none.
+/// Copies the member `key` from one object to another. Removes the member if the source lacks it.
 pub(crate) fn carry(from: &Value, to: &mut Map<String, Value>, key: &str) {
     match from.get(key) {
         Some(value) => {
@@ -91,7 +91,7 @@ pub(crate) fn annotate(object: &mut Value, name: &str, value: &str) {
     annotations.insert(name.to_owned(), value.into());
 }
 
-/// Removes an annotation. If it was the last one, removes the map of annotations, too.
+/// Removes an annotation. Removes an empty map of annotations, too.
 pub(crate) fn remove_annotation(object: &mut Value, name: &str) {
     let metadata = metadata_mut(object);
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };

@@ -20,7 +20,7 @@ pub(crate) fn subdomain_errors(name: &str) -> Vec<String> {
     errors
 }
 
-/// Checks names that may have capitals and underscores, such as those of LeaseCandidates.
+/// Checks names that may have capitals and underscores, such as the names of LeaseCandidates.
 pub(crate) fn config_key_errors(name: &str) -> Vec<String> {
     let mut errors = too_long(name, 253);
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

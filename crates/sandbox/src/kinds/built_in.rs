@@ -21,7 +21,8 @@ pub(super) fn built_in_kinds(release: KubernetesRelease) -> Vec<Kind> {
     [core_kinds(), workload_kinds(), other_kinds(), of_release].into_iter().flatten().collect()
 }
 
-/// The kinds that only 1.37 has here. An API server serves LeaseCandidates only if its `--runtime-config` asks for them.
+/// The kinds that only a sandbox of 1.37 serves. An API server serves LeaseCandidates only if its `--runtime-config`
+/// asks for them.
 fn kinds_of_1_37() -> Vec<Kind> {
     vec![
         kind::<DeviceTaintRule>().with_status().promoted("v1", |body| promoted::<DeviceTaintRule>(body, "v1")),
@@ -148,7 +149,7 @@ fn round_trip<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, se
     serde_json::to_value(T::deserialize(body)?)
 }
 
-/// The same as [`round_trip`], for an object with a later `apiVersion` than the type's.
+/// [`round_trip`] for an object with a later `apiVersion` than the type's.
 fn promoted<T: Resource + Serialize + DeserializeOwned>(
     body: &Value,
     version: &str,

@@ -15,7 +15,7 @@ pub(crate) struct Kind {
     pub(crate) version: String,
     /// The kind, such as `Pod`.
     pub(crate) kind: String,
-    /// The kind of a list of these objects.
+    /// The kind of a list of the kind's objects.
     pub(crate) list_kind: String,
     /// The resource in paths, such as `pods`.
     pub(crate) plural: String,
@@ -29,7 +29,7 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     /// Whether there is a `status` subresource.
     pub(crate) has_status: bool,
-    /// The places of the numbers of `scale`, if there is such a subresource.
+    /// The places of the numbers of `scale`, `None` if the kind has no `scale`.
     pub(crate) scale: Option<Scale>,
     /// The decoding of bodies.
     pub(crate) decoding: Decoding,
@@ -46,7 +46,7 @@ pub(crate) struct Scale {
     pub(crate) selector: Option<String>,
 }
 
-/// How the known fields of a body are determined.
+/// The source of the known fields of a body.
 #[derive(Debug)]
 pub(crate) enum Decoding {
     /// The body is decoded as the built-in type and encoded again. Fields that the copy lacks are unknown.
@@ -76,12 +76,12 @@ impl Kind {
         if self.is("events.k8s.io", "events") { "events".to_owned() } else { self.qualified_resource() }
     }
 
-    /// Whether this is the resource `plural` of `group`.
+    /// Whether the kind is the resource `plural` of `group`.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.group == group && self.plural == plural
     }
 
-    /// Whether this is a custom resource.
+    /// Whether the kind is a custom resource.
     pub(crate) fn is_custom(&self) -> bool {
         matches!(self.decoding, Decoding::Custom(_))
     }

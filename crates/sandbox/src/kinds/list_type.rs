@@ -1,6 +1,6 @@
 //! How lists merge: element by element under a key, as a set, or as one value.
 //!
-//! Strategic merge patches and server-side apply use this. A field is named by its path of member names without
+//! Strategic merge patches and server-side apply use this module. A field is named by its path of member names without
 //! positions, such as `spec.containers.ports`.
 
 use serde_json::Value;
@@ -8,18 +8,18 @@ use serde_json::Value;
 use super::kind::{Decoding, Kind};
 use crate::fields::json::{items, text};
 
-/// How a list merges.
+/// The ways in which a list merges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListType {
     /// The list is replaced as a whole.
     Atomic,
     /// A set of scalars.
     Set,
-    /// Objects that are identified by these members.
+    /// Objects whose identity is the values of these members.
     Map(Vec<String>),
 }
 
-/// How the list at `path` of an object of `kind` merges.
+/// The way in which the list at `path` of an object of `kind` merges.
 pub(crate) fn list_type(kind: &Kind, path: &[&str]) -> ListType {
     match &kind.decoding {
         Decoding::Typed(_) => built_in(kind, path),

@@ -1,4 +1,4 @@
-//! The current kinds: the built-in kinds, and those that definitions have added.
+//! The current kinds: the built-in kinds, and the kinds that definitions have added.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -12,7 +12,7 @@ use crate::storage::Object;
 
 const GROUP: &str = "apiextensions.k8s.io";
 
-/// Marks a new definition as established. A definition is established as soon as it is stored.
+/// Marks a new definition as established, at the moment in which it is stored.
 pub(super) fn establish(kind: &Kind, value: &mut Value) {
     if kind.group != GROUP {
         return;
@@ -65,7 +65,8 @@ pub(super) fn withdraw_kinds(state: &ClusterState, kind: &Kind, object: &Object)
 fn remove_objects(state: &ClusterState, name: &str) {
     let collection = state.collection(name);
     for object in collection.list("").0 {
-        // If the removal fails, the object has just changed. Its kind is no longer served, so no request can reach it.
+        // The removal fails only if the object has just changed. The object's kind is no longer served, so no request
+        // can reach the object.
         let _ = collection.remove(&object.key(), &object, object.value.clone());
     }
 }

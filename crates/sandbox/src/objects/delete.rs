@@ -84,7 +84,7 @@ pub(crate) fn delete(
     }
 }
 
-/// The object marked for deletion; `None` if it is already marked and nothing changes.
+/// The object marked for deletion; `None` if the mark exists already and nothing changes.
 fn marked(kind: &Kind, current: &Value, options: &DeleteOptions) -> Option<Value> {
     let grace = grace_period(kind, current, options);
     let is_marked = is_being_deleted(current);

@@ -18,8 +18,8 @@ use crate::storage::{Collection, Object};
 const BLOCKED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// Allows the eviction of a pod, or says which budget forbids it. An allowed eviction is counted in the budget and
-/// marked in the pod's conditions, unless this is a dry run. A pod that isn't running, or is already ending, needs no
-/// budget.
+/// marked in the pod's conditions, unless the request is a dry run. A pod that isn't running, or is already ending,
+/// needs no budget.
 pub(crate) fn allow_eviction(state: &ClusterState, pod: &Object, dry_run: bool) -> ApiResult<()> {
     if is_finished(&pod.value) || text(&pod.value, "/status/phase") == "Pending" || is_being_deleted(&pod.value) {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Finds repeated members in a JSON text. A parsed value keeps only one of them, so the text is read once more.
+//! Finds repeated members in a JSON text. A parsed value keeps only one of several equal members, so the text is read
+//! once more.
 
 use std::collections::HashSet;
 use std::fmt;

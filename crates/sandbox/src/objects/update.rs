@@ -32,7 +32,7 @@ pub(crate) struct UpdateTarget<'a> {
 /// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// The current object. If it was removed, this is its last state.
+    /// The current object, or the last state of a removed object.
     pub(crate) object: Arc<Object>,
     /// Texts for `Warning` headers.
     pub(crate) warnings: Vec<String>,
@@ -101,8 +101,8 @@ fn next_state(target: UpdateTarget<'_>, current: &Value, mut value: Value) -> Ap
     Ok(value)
 }
 
-/// Stores the next state. Removes the object instead if it is being deleted and nothing prevents its removal. Returns
-/// `None` if another write came first.
+/// Stores the next state, or removes an object that is being deleted if nothing prevents the removal. Returns `None` if
+/// another write came first.
 fn commit(collection: &Collection, key: &str, current: &Object, next: Value) -> Option<Arc<Object>> {
     if lifecycle::is_removable(&next) {
         return collection.remove(key, current, next).ok();

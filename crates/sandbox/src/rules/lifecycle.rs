@@ -37,7 +37,7 @@ pub(crate) fn prepare_create(kind: &Kind, value: &mut Value) {
     as_map(value).insert("status".to_owned(), initial);
 }
 
-/// Takes only those parts from `value` that a write to `subresource` may change.
+/// Takes from `value` only the parts that a write to `subresource` may change.
 pub(crate) fn prepare_update(kind: &Kind, subresource: &str, current: &Value, value: &mut Value) {
     match subresource {
         "binding" => return,
@@ -100,7 +100,7 @@ pub(crate) fn update_generation(kind: &Kind, subresource: &str, current: &Value,
     }
 }
 
-/// Increases the generation of an object that has one.
+/// Increases the generation of an object with a generation.
 pub(crate) fn increase_generation(value: &mut Value) {
     if let Some(generation) = value.pointer("/metadata/generation").and_then(Value::as_i64) {
         metadata_mut(value).insert("generation".to_owned(), (generation + 1).into());

@@ -35,7 +35,7 @@ pub(crate) fn prepare_create(kind: &Kind, namespace: &str, value: &mut Value) ->
     Ok(())
 }
 
-/// Gives an object without a name a generated one, which starts with its `generateName`.
+/// Gives an object without a name a generated name, which starts with its `generateName`.
 pub(crate) fn generate_name(value: &mut Value) {
     let prefix = text(value, "/metadata/generateName").to_owned();
     if prefix.is_empty() || !text(value, "/metadata/name").is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn check_put(kind: &Kind, namespace: &str, name: &str, value: &Value)
     Ok(())
 }
 
-/// Refuses a write if its uid differs from the object's uid.
+/// Refuses a write with another uid than the object's.
 pub(crate) fn check_precondition(
     kind: &Kind,
     name: &str,

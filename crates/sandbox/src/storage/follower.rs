@@ -45,7 +45,7 @@ impl Follower {
         }
     }
 
-    /// Waits until there are changes; false if there will be none.
+    /// Waits until there are changes; false if no more changes can come.
     pub(crate) async fn changed(&mut self) -> bool {
         self.latest.changed().await.is_ok()
     }

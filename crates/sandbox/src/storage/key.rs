@@ -1,6 +1,6 @@
 //! The keys of objects inside their collection.
 
-/// The key of an object: `namespace/name`, or the name of a cluster-scoped one.
+/// The key of an object: `namespace/name`, or the name of a cluster-scoped object.
 pub(crate) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }

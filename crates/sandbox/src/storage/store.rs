@@ -58,13 +58,13 @@ pub(crate) struct Change {
     pub(crate) kind: ChangeKind,
     /// The object's key.
     pub(crate) key: String,
-    /// The state before, unless it was added.
+    /// The state before the change; `None` for a new object.
     pub(crate) before: Option<Arc<Object>>,
     /// The state after the change. For a deletion, it is the last state with the deletion's version.
     pub(crate) object: Arc<Object>,
 }
 
-/// Another writer has changed the object since it was read.
+/// Another writer has changed the object since the caller read it.
 #[derive(Debug)]
 pub(crate) struct Outdated;
 
@@ -76,7 +76,7 @@ pub(crate) struct Forgotten {
 }
 
 impl Store {
-    /// The collection of this name. It is created at the first request for it.
+    /// The collection of this name. The first request creates the collection.
     pub(crate) fn collection(&self, name: &str) -> Arc<Collection> {
         let existing = self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         existing.unwrap_or_else(|| {
@@ -90,7 +90,7 @@ impl Store {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Forgets all changes so far. An earlier watch is then refused like one from before a compaction.
+    /// Forgets all changes so far. An earlier watch is then refused like a watch from before a compaction.
     pub(crate) fn compact(&self) {
         self.counter.next();
         for collection in self.collections() {

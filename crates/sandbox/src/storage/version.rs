@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ResourceVersion(u64);
 
-/// The source of resource versions. All collections of a store share one.
+/// The source of resource versions. All collections of a store share one source.
 #[derive(Debug, Default)]
 pub(super) struct VersionCounter(AtomicU64);
 

@@ -15,7 +15,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON, or as a string if it isn't.
+    /// The body as JSON, or as a string if the body is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| Value::from(self.body.as_str()))
     }

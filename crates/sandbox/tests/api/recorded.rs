@@ -2,8 +2,8 @@
 //!
 //! Each recording runs against a new sandbox, in the recorded order. Values that must vary (uids, versions, times) are
 //! mapped or ignored. Objects of other actors are created from the answers that first show them.
-//! `tests/recordings/differences.txt` lists every intended difference with a reason. The test fails for a difference
-//! that is not listed, and for an entry that no longer differs.
+//! `tests/recordings/differences.txt` lists every intended difference with a reason. The test fails for an unlisted
+//! difference, and for an entry that no longer differs.
 
 use std::collections::BTreeMap;
 

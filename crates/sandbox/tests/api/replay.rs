@@ -122,7 +122,7 @@ impl Replay {
         if found.is_empty() { Outcome::Equal } else { Outcome::Different(found) }
     }
 
-    /// Watches that continue from a version see changes by other actors. The story test replays those.
+    /// Watches that continue from a version see changes by other actors. The story test replays these watches.
     fn starts_in_the_past(&self, request: &Value) -> bool {
         let query = request["query"].as_str().unwrap_or_default();
         let version = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
@@ -185,7 +185,7 @@ impl Replay {
             && request["method"] == "PUT"
             && version.is_some_and(|version| !self.versions.contains_key(version))
         {
-            // Another client wrote the object before this request, and the recorded client saw that.
+            // Another client wrote the object before this request, and the recorded client saw the new version.
             let path = request["path"].as_str().unwrap_or_default();
             let current = send(self.sandbox.address(), "GET", path, &[], "").await.json();
             body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"].clone();

@@ -1,4 +1,4 @@
-//! Tests of volumes: claims find volumes or get new ones, and volumes follow their claims.
+//! Tests of volumes: claims find volumes or get new volumes, and volumes follow their claims.
 
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ async fn a_waiting_class_makes_a_volume_where_the_scheduler_chose() {
     for (name, class) in [("a", "waiting"), ("b", "waiting"), ("c", "racks"), ("d", "racks")] {
         cluster.create(CLAIMS, claim(name, class, "1Gi")).await;
     }
-    // Claims are handled in order, so the waiting claims have had their turn when this one is bound.
+    // Claims are handled in order, so the waiting claims have had their turn when claim `e` is bound.
     cluster.create(VOLUMES, volume("fence", "", "1Gi")).await;
     cluster.create(CLAIMS, claim("e", "", "1Gi")).await;
     cluster.until(CLAIMS, "e", is_bound).await;

@@ -1,8 +1,8 @@
 //! The pods between Reserve and PostBind about which new instances of plugins have not been informed yet.
 //!
-//! An instance is informed only within the plugin's share of the scheduling thread's time. The rest follows when the
-//! plugin has time again. Until then no cycle that asks the instance begins, because the instance does not know what is
-//! reserved.
+//! An instance is informed only within the plugin's share of the scheduling thread's time. It learns of the remaining
+//! pods when the plugin has time again. Until then no cycle that asks the instance begins, because the instance does
+//! not know all reservations.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,8 +29,8 @@ impl Announcements {
         self.0.is_empty()
     }
 
-    /// Informs each instance about as many pods as it has time for. A pod that is not in `waiting` has ended its
-    /// attempt.
+    /// Informs each instance about as many pods as its plugin has time for. The attempt of a pod that is not in
+    /// `waiting` has ended.
     pub(super) fn go_on(&mut self, waiting: &FxHashMap<PodUid, Binding>, context: &mut Context) {
         self.0.retain(|(scheduler_name, plugin), pods| {
             while let Some(uid) = pods.last() {

@@ -22,9 +22,9 @@ pub(crate) struct Choice {
     pub(crate) cycle: CycleId,
     /// The time at which the cycle began.
     pub(crate) started: Option<Duration>,
-    /// The row of the node when it was chosen. Plugins get this row if the node is gone by then.
+    /// The node's row at the time of the choice. Plugins get this row if the node no longer exists.
     pub(crate) row: NodeIdx,
-    /// The number of nodes that were looked at, and the number of those that passed.
+    /// The number of nodes that were looked at, and the number of nodes that passed.
     pub(crate) n_evaluated: usize,
     pub(crate) n_feasible: usize,
 }
@@ -37,11 +37,11 @@ pub(crate) struct Binding {
     pub(super) node: Sym,
     pub(super) assumed: Assumed,
     pub(super) stage: Stage,
-    /// The answers of PreBind plugins about their work; empty before they were asked.
+    /// The answers of PreBind plugins about their work; empty before the plugins were asked.
     pub(super) pre_flights: PreFlights,
     /// Whether Permit held the pod.
     pub(super) was_held: bool,
-    /// The time at which users are informed what the pod waits for, if it still waits.
+    /// The time at which users are informed what the pod waits for, if the pod still waits.
     pub(super) tell_at: Option<Time>,
     /// The question for plugins about the pod, which is asked as soon as they have time.
     pub(super) question: Option<Question>,
@@ -51,7 +51,7 @@ pub(crate) struct Binding {
     pub(super) held: Option<Start>,
 }
 
-/// What the pod waits for.
+/// The answer or event that the pod waits for.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// The pod waits for Permit plugins. The list is empty once all of them released the pod.
@@ -77,7 +77,7 @@ pub(crate) enum Input {
     Rejected { plugin: Arc<str>, reason: String },
     /// A Permit plugin was not granted to release or reject the pod.
     Refused { plugin: Arc<str>, message: String },
-    /// A pod of higher priority takes the place of this one.
+    /// A pod of higher priority preempts the pod.
     Preempted { preemptor: Arc<Pod>, plugin: Arc<str> },
     /// The pod has a `deletionTimestamp`.
     Terminating,
@@ -138,7 +138,7 @@ impl Binding {
         self.choice.ending(self.record.attempts, self.node)
     }
 
-    /// Reports that the attempt ends now without a failure, if it is traced.
+    /// Reports the end of a traced attempt that did not fail.
     pub(super) fn trace_end(&self, outcome: Option<&AttemptOutcome>, context: &mut Context) {
         let end = context.traced_instant(self.cycle());
         context.trace_end(self.ending(), end, self.pod(), outcome, None);
@@ -169,7 +169,7 @@ impl Binding {
         self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.choice.cycle)));
     }
 
-    /// Ends the timing of the current extension point, if there is one.
+    /// Ends the timing of the current extension point, if the pod is at an extension point.
     pub(super) fn leave(&mut self, code: Code, context: &mut Context) {
         let profile = context.profile_mut(self.pod().scheduler_name);
         if let Some(((point, start), profile)) = self.timed.take().zip(profile) {
@@ -191,7 +191,7 @@ impl Binding {
         deadlines
     }
 
-    /// The waits for objects of Permit plugins or of PreBind plugins, including those of plugins whose effects are
+    /// The waits for objects of Permit plugins or of PreBind plugins, including waits of plugins whose effects are
     /// being carried out.
     pub(super) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
         let (permit, group) = match &self.stage {

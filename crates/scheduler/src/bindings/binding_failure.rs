@@ -14,10 +14,10 @@ use crate::{
     failure::{AttemptFailure, FailureCause, Nomination},
 };
 
-/// What happened, and where.
+/// The reason of a binding's failure, and the extension point that the pod was at.
 #[derive(Debug)]
 pub(super) struct BindingFailure {
-    /// The extension point; `None` if the pod was at none.
+    /// The extension point; `None` if the pod was at no extension point.
     point: Option<Point>,
     cause: BindingFailureCause,
     /// The name of the node, if the pod loses it because a plugin went out of service.
@@ -41,8 +41,8 @@ impl BindingFailure {
         Self { point: Some(point), cause, lost_node: None }
     }
 
-    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status is not its
-    /// answer, and the message names the node that the pod loses.
+    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status is the
+    /// scheduler's, and the message names the node that the pod loses.
     pub(super) fn of_held_pod(
         scheduler_name: Sym,
         plugin: &str,

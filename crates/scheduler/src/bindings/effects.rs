@@ -1,5 +1,5 @@
-//! The effects that a plugin asked for. They are checked against its grants. Effects on the scheduler are carried out
-//! here; the host carries out the others.
+//! The effects that a plugin asked for. They are checked against its grants. This module carries out effects on the
+//! scheduler; the host carries out the others.
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
@@ -126,7 +126,7 @@ pub(crate) fn carry_out_each(
     CarriedOut { for_host, refused: messages }
 }
 
-/// An effect that was not carried out, because it was not granted or makes no sense.
+/// A refused effect: it was not granted, or it makes no sense.
 struct Refusal {
     effect: EffectKind,
     /// The text for the pod and its user.
@@ -181,7 +181,7 @@ fn check_room(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> 
     Err(status)
 }
 
-/// The refusal of these effects, if they exceed what may wait.
+/// The refusal of these effects, if more effects would wait than the limit allows.
 fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Refusal> {
     let bytes = effects.iter().map(bytes_of).sum();
     if context.has_room_for_bytes(plugin, bytes) {

@@ -34,7 +34,7 @@ pub struct PodHolder {
     pub since: Time,
     /// The time at which the pod is rejected in the plugin's name.
     pub until: Time,
-    /// What the plugin waits for according to its newest answer, in words; `None` if it has not said anything.
+    /// The plugin's newest words about the objects that it waits for; `None` if the plugin has not said anything.
     pub message: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct PodBinding {
     pub record: QueuedPod,
     /// The name of the node that was chosen.
     pub node: Sym,
-    /// What the pod waits for.
+    /// The stage of the binding in which the pod waits.
     pub stage: BindingStage,
 }
 

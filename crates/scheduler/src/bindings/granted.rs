@@ -1,8 +1,8 @@
-//! The check whether a plugin was granted what it asks for.
+//! The check whether a plugin was granted the effects that it asks for.
 //!
-//! Rules refer to the pod of the cycle and to its claims. This module decides which objects these are, from the pod,
-//! from the objects in the cache, and from what earlier effects of the same answer create. The objects are identified
-//! by their uids: a granted change is made only if the object is still the one that was checked.
+//! Rules refer to the pod of the cycle and to its claims. This module finds the claims from the pod, from the objects
+//! in the cache, and from the objects that earlier effects of the same answer create. The objects are identified by
+//! their uids: a granted change is made only if the object is still the checked object.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -46,13 +46,13 @@ impl RefusedEffect {
         self.kind
     }
 
-    /// What was refused: `bind`, or `patch of v1/Secret default/token`.
+    /// The refused effect, for example `bind` or `patch of v1/Secret default/token`.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// The plugin's grants together with what it would need for this effect.
+    /// The plugin's grants together with the grants that it would need for this effect.
     #[must_use]
     pub fn enough(&self) -> &Grants {
         &self.enough
@@ -112,8 +112,8 @@ impl<'a> CyclePod<'a> {
         answer.into_iter().zip(uids).map(|(effect, uid)| GrantedEffect { effect, uid }).collect()
     }
 
-    /// The uid that the object of the effect must have. `None` for objects that are not the pod's, that the cache does
-    /// not hold, or that an earlier effect of the answer creates or deletes.
+    /// The uid that the object of the effect must have. `None` for objects of others, for objects that the cache lacks,
+    /// and for objects that an earlier effect of the answer creates or deletes.
     fn uid_of(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> Option<Box<str>> {
         if self.is_pod(access) {
             return Some(self.pod.uid.to_string().into());
@@ -167,7 +167,7 @@ impl<'a> CyclePod<'a> {
             && access.name.is_some_and(|name| *name == *self.pod.name)
     }
 
-    /// Whether the object is a claim of the pod: a claim that the pod names, or one that the pod controls. The
+    /// Whether the object is a claim of the pod: a claim that the pod names, or a claim that the pod controls. The
     /// controller is read from the cache, or from an earlier effect of the answer that creates the claim. If an object
     /// of that name exists already, the creation fails, and the later effects are not carried out.
     fn is_claim(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> bool {

@@ -25,7 +25,7 @@ pub(super) struct Message {
     pub(super) input: Input,
 }
 
-/// The topic of an input. An input is not needed if another one with the same topic waits already.
+/// The topic of an input. An input is not needed if another input with the same topic waits already.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Topic {
     Allowed(Arc<str>),

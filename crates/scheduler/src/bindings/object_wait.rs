@@ -17,8 +17,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
-    /// The objects that the plugin named although its manifest does not name their kinds. It is not asked again when
-    /// they change.
+    /// The objects that the plugin named although its manifest does not name their kinds. A change of these objects
+    /// does not lead to another question.
     pub(crate) unnamed: Vec<ObjectKey>,
     /// The time at which the plugin first waited, even if it was asked in between.
     pub(crate) began: Time,
@@ -44,8 +44,8 @@ pub(crate) struct RequestedWait {
 }
 
 impl RequestedWait {
-    /// Removes the first wait and the effects after it from the effects of a plugin for this pod. It is logged if
-    /// effects are dropped, or if the wait is for objects that the plugin's manifest does not name.
+    /// Removes the first wait and the effects after it from the effects of a plugin for this pod. A log line reports
+    /// dropped effects, and a wait for objects that the plugin's manifest does not name.
     pub(crate) fn take(pod: &Pod, plugin: PluginIdx, effects: &mut Vec<Effect>, context: &mut Context) -> Option<Self> {
         let mut requested = Self::take_from(effects)?;
         requested.leave_out_unnamed(pod, plugin, context);
@@ -130,7 +130,7 @@ pub(super) fn shown(objects: &[ObjectKey]) -> String {
     texts.join(" or ")
 }
 
-/// Says, after the name of a plugin, that it is not asked again when these objects change, and how to mend that.
+/// A text that follows the name of a plugin: the plugin is not asked again when these objects change, and the remedy.
 pub(super) fn not_asked_again(unnamed: &[ObjectKey]) -> String {
     let kinds = unnamed.iter().take(SHOWN).map(|key| format!("{}/{}", key.api_version, key.kind));
     let kinds = kinds.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");

@@ -10,7 +10,7 @@ use super::{
     inbox::Inbox,
 };
 
-/// All pods except the one that takes a step. Inputs for them are delivered after the step, so that a chain of pods
+/// All pods except the pod that takes a step. Inputs for them are delivered after the step, so that a chain of pods
 /// that release each other does not use up the stack.
 pub(crate) struct Peers<'a> {
     /// The attempt that takes the step; `None` if its pod has no node yet.
@@ -25,12 +25,12 @@ impl Peers<'_> {
         self.find(uid).is_some()
     }
 
-    /// Releases a pod for the plugin. A pod that does not wait for the plugin ignores this.
+    /// Releases a pod for the plugin. A pod that does not wait for the plugin ignores the call.
     pub(crate) fn allow(&mut self, uid: &str, plugin: &Arc<str>) {
         self.send(uid, Input::Allowed { plugin: Arc::clone(plugin) });
     }
 
-    /// Rejects a pod for the plugin. A pod that does not wait on Permit ignores this.
+    /// Rejects a pod for the plugin. A pod that does not wait at Permit ignores the call.
     pub(crate) fn reject(&mut self, uid: &str, plugin: &Arc<str>, reason: String) {
         self.send(uid, Input::Rejected { plugin: Arc::clone(plugin), reason });
     }

@@ -19,7 +19,7 @@ pub(crate) struct PermitWait {
     /// The longest wait in milliseconds.
     timeout: u64,
     deadline: Time,
-    /// The objects after whose changes the plugin is asked again, if it asked for that.
+    /// The objects after whose changes the plugin is asked again, if the plugin asked to be.
     objects: Option<ObjectWait>,
     /// The refusal, in words, of an effect that the plugin asked for together with its verdict.
     refused: Option<String>,
@@ -36,15 +36,15 @@ impl PermitWait {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PermitHolder<'a> {
     pub(crate) plugin: &'a Arc<str>,
-    /// The end of its time.
+    /// The end of the plugin's time.
     pub(crate) until: Time,
-    /// The objects after whose changes it is asked again.
+    /// The objects after whose changes the plugin is asked again.
     pub(crate) objects: Option<&'a ObjectWait>,
-    /// The refusal of one of its effects, in words.
+    /// The refusal of an effect of the plugin, in words.
     pub(crate) refused: Option<&'a str>,
 }
 
-/// A plugin that held the pod longer than it may.
+/// A plugin that held the pod for too long.
 pub(crate) struct PermitTimeout {
     pub(crate) plugin: Arc<str>,
     /// The text for the pod.
@@ -128,8 +128,8 @@ impl PermitWaits {
         self.plugins.iter().any(|wait| *wait.plugin == *plugin && wait.refused.is_none())
     }
 
-    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting. Returns whether this is
-    /// the first refusal.
+    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting. Returns whether the
+    /// refusal is the first.
     pub(crate) fn note_refused(&mut self, plugin: &str, message: String) -> bool {
         let hears = |wait: &&mut PermitWait| *wait.plugin == *plugin && wait.refused.is_none();
         let wait = self.plugins.iter_mut().find(hears);

@@ -29,7 +29,7 @@ pub(crate) struct PreBindTimeout {
 
 #[derive(Debug)]
 enum TaskState {
-    /// The plugin's effects are being carried out. Afterwards it waits for objects, if it asked for that too.
+    /// The plugin's effects are being carried out. Afterwards the plugin waits for objects, if it also asked to wait.
     Effects(Option<ObjectWait>),
     /// One of the plugin's objects must change.
     Objects(ObjectWait),
@@ -49,7 +49,7 @@ pub(crate) enum AfterEffects {
 }
 
 impl PreBindTask {
-    /// The wait of a plugin; `None` if it waits for nothing.
+    /// The wait of a plugin; `None` if the plugin does not wait.
     pub(crate) fn new(plugin: PluginIdx, has_effects: bool, wait: Option<ObjectWait>) -> Option<Self> {
         let state = match wait {
             wait if has_effects => TaskState::Effects(wait),
@@ -79,7 +79,7 @@ impl PreBindGroup {
         Self { next, tasks: Vec::new() }
     }
 
-    /// Adds the wait of a plugin, if it has one.
+    /// Adds the wait of a plugin that waits.
     pub(crate) fn extend(&mut self, task: Option<PreBindTask>) {
         self.tasks.extend(task);
     }
@@ -88,7 +88,7 @@ impl PreBindGroup {
         self.tasks.is_empty()
     }
 
-    /// The waits for objects of the plugins, including those of plugins whose effects are being carried out.
+    /// The waits for objects of the plugins, including waits of plugins whose effects are being carried out.
     pub(crate) fn waits(&self) -> impl Iterator<Item = &ObjectWait> {
         self.tasks.iter().filter_map(PreBindTask::wait)
     }
@@ -103,7 +103,7 @@ impl PreBindGroup {
         self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
     }
 
-    /// Ends the wait of a plugin. Returns its wait for objects, if it had one.
+    /// Ends the wait of a plugin. Returns the plugin's wait for objects, if the plugin waited for objects.
     pub(crate) fn take(&mut self, plugin: PluginIdx) -> Option<ObjectWait> {
         let position = self.tasks.iter().position(|task| task.plugin == plugin)?;
         self.tasks.remove(position).into_wait()
@@ -144,7 +144,7 @@ impl PreBindGroup {
         ask_again
     }
 
-    /// The plugin whose wait timed out at `deadline`, with its message; `None` if no wait did.
+    /// The plugin whose wait timed out at `deadline`, with its message; `None` if no wait timed out.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<PreBindTimeout> {
         let (plugin, wait) = self.waiting().find(|(_, wait)| wait.deadline == deadline)?;
         Some(PreBindTimeout { plugin, message: wait.timeout_message.clone() })

@@ -9,7 +9,7 @@ use berth_framework::PluginIdx;
 pub(super) enum Question {
     /// Permit released the pod; PreBind is next, or Bind.
     Permitted,
-    /// These plugins hold the pod at Permit, by name, and an object for which they waited has changed.
+    /// An object has changed for which these plugins, by name, hold the pod at Permit.
     PermitAgain { again: Vec<Arc<str>> },
     /// PreBind of the plugins whose wait is over, then of the plugins after them.
     PreBind { again: Vec<PluginIdx> },

@@ -31,7 +31,7 @@ use crate::{
 };
 
 impl Binding {
-    /// Assumes the pod on its node. `None` if this is impossible; the attempt has then failed.
+    /// Assumes the pod on its node. `None` if the node cannot take the pod; the attempt has then failed.
     pub(super) fn new(record: QueuedPod, choice: Choice, context: &mut Context) -> Option<Self> {
         let pod = Arc::clone(&record.pod);
         let node = context.table().name(choice.row);
@@ -103,8 +103,9 @@ impl Binding {
         self.permitted(context, peers)
     }
 
-    /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: a plugin may allow a pod that has
-    /// gone on, and an object may change once more. A step asks plugins nothing, because they may have no time.
+    /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: for example, a
+    /// plugin may allow a pod that has left Permit, or an object may change again. A step asks plugins nothing, because
+    /// they may have no time.
     pub(super) fn step(mut self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),
@@ -147,8 +148,8 @@ impl Binding {
         Step::Failed(self, failure)
     }
 
-    /// Follows a pod that a client deleted and that is not gone yet. It gives its node back, unless the API server is being asked to bind
-    /// it. In that case the answer of the API server decides.
+    /// Follows a pod that a client deleted and that is not gone yet. The pod gives its node back, unless a binding
+    /// request for the pod is under way. The API server's answer to the request decides in that case.
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
@@ -215,7 +216,8 @@ impl Binding {
         }
     }
 
-    /// Asks these plugins of the group again, and leaves the others alone. If the group is then done, the plugins after it follow.
+    /// Asks these plugins of the group again, and no other plugins. If the group is then done, the plugins after it
+    /// follow.
     pub(super) fn pre_bind_again(
         mut self,
         plugins: &[PluginIdx],
@@ -560,7 +562,7 @@ impl Binding {
         context.move_all(&changes::pod_deleted(&pod));
     }
 
-    /// Ends the attempt but leaves the pod in the cache, which contains what the API server shows.
+    /// Ends the attempt but leaves the pod in the cache, which has the state that the API server shows.
     pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
         self.call(context, run::unreserve);
         self.trace_end(None, context);

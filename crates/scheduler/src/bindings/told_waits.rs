@@ -110,7 +110,7 @@ fn to_see(wait: &ObjectWait) -> String {
     if wait.objects.is_empty() { String::new() } else { format!("to see {} changed", shown(&wait.objects)) }
 }
 
-/// Which objects the plugin waits for in vain.
+/// A sentence about the objects that nothing watches, so the plugin waits for them in vain; `None` if there are none.
 fn unwatched(wait: &ObjectWait) -> Option<String> {
     (!wait.unnamed.is_empty()).then(|| format!("the plugin {}", not_asked_again(&wait.unnamed)))
 }

@@ -47,7 +47,7 @@ impl Context {
     }
 
     /// The plugin for whose faults the pod must wait, with the message for the pod. The pod is tried again when the
-    /// hold is over. `None` if the pod is not held, or may do without that plugin.
+    /// hold is over. `None` if the pod is not held, or if the plugin is optional for the pod.
     pub(crate) fn hold(&mut self, pod: &Pod) -> Option<Refusal> {
         if self.isolation.is_empty() {
             return None;

@@ -33,9 +33,9 @@ pub(crate) struct PodPlugins<'a> {
 /// The beginning of the search for a pod's node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchStart {
-    /// The time by the clock; `None` without one.
+    /// The time by the clock; `None` without a clock.
     pub(crate) at: Option<Duration>,
-    /// The time that plugins had been charged for until then.
+    /// The time that plugins had been charged for before the attempt.
     by_plugins: Duration,
 }
 
@@ -68,16 +68,16 @@ impl Context {
         })
     }
 
-    /// Sends what has changed to the replicas of the profile's plugins.
+    /// Sends the changes to the replicas of the profile's plugins.
     ///
     /// # Errors
     /// A plugin could not be brought up to date. The refusal contains the plugin and the reason.
     pub(crate) fn sync(&mut self, scheduler_name: Sym) -> Result<(), Refusal> {
-        // If no profile serves the pod any more, nothing needs to be updated.
+        // Nothing needs to be updated if no profile serves the pod any more.
         self.profiles.get_mut(scheduler_name).map_or(Ok(()), |profile| profile.sync(&self.cache))
     }
 
-    /// Does the same as a step of an attempt.
+    /// Syncs the plugins as a step of an attempt.
     pub(crate) fn sync_within(&mut self, scheduler_name: Sym, cycle: CycleId) -> Result<(), Refusal> {
         let step = self.start_step(scheduler_name, cycle);
         let synced = self.sync(scheduler_name);
@@ -101,7 +101,7 @@ impl Context {
         }
     }
 
-    /// Replaces all profiles, and returns the old ones.
+    /// Replaces all profiles, and returns the old profiles.
     pub(crate) fn install_profiles(&mut self, profiles: Vec<Profile>) -> Vec<Profile> {
         let before = self.profiles.replace(profiles, self.cache.symbols_mut());
         self.register_events();
@@ -113,8 +113,8 @@ impl Context {
         self.queue.register(self.profiles.registrations(self.extenders.is_some()));
     }
 
-    /// Notes that a kind may not be listed from now on, or with `None` that it is listed. Pods that a plugin rejected
-    /// are tried again if the plugin reads the kind.
+    /// Notes that a kind may not be listed from now on. `None` notes that the kind is listed. Pods that a plugin
+    /// rejected are tried again if the plugin reads the kind.
     pub(crate) fn kind_changed(&mut self, kind: ObjectKind, unlisted: Option<UnlistedKind>) {
         let (readers, label) = match unlisted {
             Some(unlisted) => (self.profiles.kind_unlisted(kind, unlisted), "KindUnlisted"),
@@ -165,7 +165,7 @@ impl Context {
         Some(self.profiles.get_mut(scheduler_name)?.meter().start_step(cycle))
     }
 
-    /// Ends the step. It is not recorded if the profiles were replaced and none serves the pod any more.
+    /// Ends the step. The step is recorded only if a profile still serves the pod.
     pub(crate) fn end_step(&mut self, scheduler_name: Sym, start: Option<Start>, name: &'static str, code: Code) {
         if let Some((start, profile)) = start.zip(self.profiles.get_mut(scheduler_name)) {
             profile.meter().end_step(&start, name, code);
@@ -176,7 +176,7 @@ impl Context {
         self.profiles.drain_measured(take);
     }
 
-    /// Sets the accounts that decide whose pods wait for others.
+    /// Sets the accounts that decide which pods wait for others.
     pub(crate) fn set_time(&mut self, time: SchedulingTime) {
         self.time = time;
     }
@@ -200,8 +200,8 @@ impl Context {
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges the search to the pod's namespace if it took long, without the time that plugins are charged for. Notes
-    /// in the record whether the search took long, and whether the plugins did.
+    /// Charges a long search to the pod's namespace, without the time that plugins are charged for. Notes in the record
+    /// whether the search took long, and whether the plugins took long.
     pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
         (record.had_long_search, record.had_long_calls) = (false, false);
         let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
@@ -230,9 +230,9 @@ impl Context {
         }
     }
 
-    /// Asks plugins that had no time for PreEnqueue again about those pods, as far as they and the turn have time. Each
-    /// plugin with time is asked about at least one pod, because cycles may use up every turn. Returns whether any
-    /// plugin was asked.
+    /// Asks plugins that had no time for PreEnqueue again about the pods that they could not judge, as far as the
+    /// plugins and the turn have time. Each plugin with time is asked about at least one pod, because cycles may use up
+    /// every turn. Returns whether any plugin was asked.
     pub(crate) fn ask_gates_again(&mut self) -> bool {
         let (now, mut has_asked) = (self.now(), false);
         for (key, mut pods) in self.unasked_gates.take_without_time() {
@@ -281,7 +281,7 @@ impl Context {
         self.unasked_gates.leave_untold(uid);
     }
 
-    /// Informs the plugins of the pod's profile that the attempt is over, so that they may forget it.
+    /// Informs the plugins of the pod's profile that the attempt is over, so that the plugins may forget it.
     pub(crate) fn end_cycle(&mut self, scheduler_name: Sym, cycle: CycleId) {
         // If the configuration was replaced during the attempt, the profile and its plugins may be gone.
         if let Some(profile) = self.profiles.get_mut(scheduler_name) {

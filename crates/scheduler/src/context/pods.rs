@@ -1,4 +1,4 @@
-//! The data about pods that cache and queue do not have: their status, limits and evictions in progress.
+//! The data about pods that is in neither cache nor queue: their status, limits and evictions in progress.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ impl Context {
         self.pending_pods.sorted()
     }
 
-    /// Notes that the pod appeared or changed. Returns the pod as it was before.
+    /// Notes that the pod appeared or changed. Returns the previous state of the pod.
     pub(crate) fn set_pending(&mut self, pod: PendingPod) -> Option<PendingPod> {
         self.pending_pods.insert(pod)
     }
 
-    /// Notes that the pod waits no longer: it has a node, is gone, or no profile here serves it.
+    /// Notes that the pod waits no longer: it has a node, it is gone, or no profile serves it.
     pub(crate) fn no_longer_pending(&mut self, uid: &str) -> Option<PendingPod> {
         self.queue.delete(uid);
         self.pending_pods.remove(uid)
     }
 
-    /// Forgets a pod that is gone. Returns its data if it was pending.
+    /// Forgets a deleted pod. Returns the data of a pod that was pending.
     pub(crate) fn forget_pod(&mut self, uid: &str) -> Option<PendingPod> {
         self.preemptions.forget(uid);
         self.pod_limits.remove(uid);
@@ -57,7 +57,7 @@ impl Context {
         self.pod_limits.set(uid, pod);
     }
 
-    /// The limits of the pod, if it has any.
+    /// The limits of the pod; `None` if the pod has no limits.
     pub(crate) fn limits(&self, uid: &str) -> Option<Arc<Requests>> {
         self.pod_limits.get(uid).cloned()
     }
@@ -88,8 +88,8 @@ impl Context {
         victims > 0
     }
 
-    /// Notes that the evictions of a preemption succeeded or failed. If they succeeded, the victims' departure brings
-    /// the preemptor back; if they failed, only this call does.
+    /// Notes that the evictions of a preemption succeeded or failed. The departure of the victims brings the preemptor
+    /// back after success. Only this call brings it back after a failure.
     pub(crate) fn evictions_finished(&mut self, preemptor: PodUid, cycle: CycleId, succeeded: bool) {
         let Some(started) = self.preemptions.finish(&preemptor, cycle) else { return };
         self.outbox.observe_since(started, |duration| Observation::Evictions { succeeded, duration });

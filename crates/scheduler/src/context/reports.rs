@@ -120,7 +120,7 @@ impl Context {
         self.outbox.observe_since(start, observation);
     }
 
-    /// Adds this label to the event that is being handled, even if it has others.
+    /// Adds this label to the labels of the event that is being handled.
     pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
         self.outbox.also_handling(label);
     }
@@ -177,7 +177,7 @@ impl Context {
         self.outbox.drain_decisions()
     }
 
-    /// Sets the highest verbosity of the occurrences that are recorded; 0 records none.
+    /// Sets the highest verbosity of the occurrences that are recorded; 0 records no occurrences.
     pub(crate) fn record_occurrences(&mut self, verbosity: u8) {
         self.outbox.occurrences_mut().record_up_to(verbosity);
     }

@@ -133,7 +133,7 @@ impl Batching {
             return self.not_opened(&profile.scheduler_name, "pod_not_batchable");
         };
         let mut ranking = Ranking::new(findings);
-        // The first node of the ranking is the one that was chosen.
+        // The first node of the ranking is the chosen node.
         ranking.pop();
         let rest = ranking.map(|node| table.name(node));
         self.open = Some(Batch { class: EquivalenceClass::of(pod), signature, since: now, cycle, last, rest });

@@ -1,4 +1,4 @@
-//! A scheduler that follows another scheduler by its [changes](ChangeBatch), with plugins of its own. What-if questions
+//! A scheduler that follows another scheduler by its [changes](ChangeBatch), with its own plugins. What-if questions
 //! are answered on it.
 //!
 //! The nodes, the pods on nodes and the other objects are those of the other scheduler. They share its interned objects
@@ -20,7 +20,7 @@ use crate::{
     event_handlers,
 };
 
-/// The data about the scheduler that is followed that is in neither cache nor queue.
+/// The data of the followed scheduler that its cache and queue do not contain.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     /// The pods without a node. They show whether the cluster has changed.
@@ -30,8 +30,8 @@ pub(super) struct Followed {
 }
 
 impl Scheduler {
-    /// Applies a batch of changes of the scheduler that this one follows. It must be the next batch, and no temporary
-    /// symbols may exist. Returns whether a node, a pod or an object differs from before.
+    /// Applies a batch of changes of the followed scheduler. It must be the next batch, and no temporary symbols may
+    /// exist. Returns whether a node, a pod or an object differs from before.
     pub fn follow(&mut self, batch: ChangeBatch) -> bool {
         let Self { context, cycle, followed, .. } = self;
         for (sym, text) in batch.symbols {
@@ -62,7 +62,7 @@ impl Scheduler {
         differs
     }
 
-    /// Handles a pod in the form of this scheduler's own table. It is either on a node, or waits for one.
+    /// Handles a pod in the form of this scheduler's own table. The pod is on a node or waits for a node.
     pub fn show_pod(&mut self, pod: &Arc<Pod>, now: Time) {
         let Self { context, bindings, .. } = self;
         context.set_now(now);
@@ -77,7 +77,7 @@ impl Scheduler {
         self.context.tell_gate_failures();
     }
 
-    /// Begins a time whose new symbols are taken back by [`Self::end_temporary_symbols`].
+    /// Begins a time at whose end [`Self::end_temporary_symbols`] takes new symbols back.
     pub fn begin_temporary_symbols(&self) -> TemporarySymbols {
         self.context.table().symbols.begin_temporary()
     }
@@ -121,8 +121,8 @@ impl Followed {
     }
 }
 
-/// Puts a pod on its node, or takes it away. Returns whether anything differs from before. A pod that is assumed to be
-/// on a node counts as one that is there.
+/// Puts a pod on its node, or takes it away. Returns whether anything changed. A pod that is assumed to be on a node
+/// counts as a pod on the node.
 fn place(uid: &PodUid, pod: Option<&FollowedPod>, context: &mut Context) -> bool {
     let cache = context.cache_mut();
     let Some((pod, node)) = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?))) else {

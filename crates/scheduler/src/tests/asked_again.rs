@@ -32,7 +32,7 @@ fn key(kind: &str, name: &str) -> ObjectKey {
     ObjectKey { api_version, kind, namespace, name }
 }
 
-/// The name under which plugins register for events of the kind. Pods are events of their own.
+/// The name under which plugins register for events of the kind. Pods have separate events.
 fn resource(kind: &str) -> String {
     if kind == "Pod" { "pods.v1.".to_owned() } else { kind.to_owned() }
 }
@@ -50,7 +50,7 @@ fn n_asked(bench: &Bench) -> usize {
     bench.script(|script| tally(&script.calls).get("permit a ").copied().unwrap_or_default())
 }
 
-/// Pods come by a watch of their own, and as objects by another one. The watch of objects is earlier here.
+/// Pods come by the watch of pods, and as objects by another watch. The watch of objects is earlier in this test.
 #[test]
 fn a_pod_that_leaves_its_node_after_its_object_is_not_missed() {
     let mut bench = Bench::with_nodes(1, 4);

@@ -77,7 +77,7 @@ fn what_breaks_a_batch() {
             bench.script(|script| script.broken_filter = true);
             bench.apply(pod("b", 1));
         }),
-        // The batch ends, and this pod begins none.
+        // The batch ends, and this pod begins no batch.
         ("pod_not_batchable", 2, |bench| {
             bench.script(|script| script.signs = false);
             bench.apply(pod("b", 1));

@@ -56,7 +56,7 @@ fn bench(extenders: Arc<Licences>) -> Bench {
     bench
 }
 
-/// The extender that was last asked to bind, and the answer to it.
+/// The extender that was last asked to bind, and its answer.
 fn answer(actions: &[Action], result: Result<(), &str>) -> (ExtenderIdx, Event) {
     let sent = actions.iter().rev().find_map(|action| match action {
         Action::Pod(PodRequest { pod, request: Request::BindByExtender { cycle, extender, .. }, .. }) => {

@@ -219,8 +219,8 @@ fn delete_bound_pod(bench: &mut Bench) {
     bench.event(Event::PodDeleted { namespace, name, uid });
 }
 
-/// A plugin releases what it reserved for a pod when it learns that the pod left. It must have learned that the pod
-/// came.
+/// A plugin releases its reservations for a pod when it learns that the pod left. Before, the plugin must have learned
+/// that the pod came.
 #[test]
 fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked() {
     for follows_pods in [true, false] {

@@ -149,7 +149,7 @@ fn a_plugin_that_may_not_bind_does_not() {
     assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
 }
 
-/// A user pastes the entry in place of the present one.
+/// A user pastes the entry in place of the present entry.
 #[test]
 fn the_entry_that_would_allow_an_effect_repeats_what_is_granted() {
     let rule = ObjectRule {
@@ -422,7 +422,7 @@ fn changes_of_the_pod_and_its_claims_go_by_uid() {
     assert_eq!(uids(vec![patch(DEVICES, None, "default", "gpu")]).join(","), "");
 }
 
-/// A pod that waits for a plugin without its grant would wait without a word.
+/// A pod whose plugin lacks the grant to release it would wait without a message.
 #[test]
 fn the_event_of_a_wait_at_permit_says_which_effect_was_refused() {
     let mut bench = granted(Grants::new([], []));

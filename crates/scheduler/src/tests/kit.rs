@@ -1,4 +1,4 @@
-//! The kit of these tests: objects, a plugin that follows a script, and a bench with a scheduler.
+//! The kit of the scheduler's tests: objects, a plugin that follows a script, and a bench with a scheduler.
 
 use std::{
     collections::BTreeMap,
@@ -42,7 +42,7 @@ pub(super) fn bound(actions: &[Action]) -> Vec<String> {
     binds(actions).into_iter().map(|(pod, _)| pod).collect()
 }
 
-/// The script of the fake plugin, and what the plugin saw.
+/// The script of the fake plugin, and the calls that the plugin saw.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) calls: Vec<String>,
@@ -84,8 +84,8 @@ pub(super) struct Script {
     /// The state that a plugin passes to the next version, and whether that version accepts it.
     pub(super) state: Option<Vec<u8>>,
     pub(super) refuse_state: bool,
-    /// The generation of the cluster to which plugins were last updated, and the one at the last answer of PreBind or
-    /// Bind.
+    /// The generation of the cluster to which plugins were last updated, and the generation at the last answer of
+    /// PreBind or Bind.
     pub(super) synced_to: u64,
     pub(super) bound_at: u64,
 }
@@ -367,7 +367,7 @@ pub(super) struct Factory {
     pub(super) manifest: Manifest,
     pub(super) script: Shared,
     pub(super) works: bool,
-    /// The number of instances that can still be built; unlimited if it is not set.
+    /// The number of instances that can still be built; unlimited if the number is not set.
     pub(super) builds_left: OnceLock<usize>,
     /// Whether instances take long.
     pub(super) is_slow: OnceLock<()>,
@@ -562,12 +562,12 @@ pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     actions.iter().flat_map(effects).collect()
 }
 
-/// The pod as the API server shows it after it was bound.
+/// The pod as the API server shows it after the binding.
 pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
     pod_maker(name, cpu).on(node).resource_version("2").build()
 }
 
-/// The pod as the API server shows it after a client deleted it, before it is gone.
+/// The pod as the API server shows it while the pod is being deleted.
 pub(super) fn terminating(name: &str, cpu: u32) -> api::Pod {
     pod_maker(name, cpu).terminating().resource_version("2").build()
 }

@@ -1,4 +1,4 @@
-//! A model test: whatever happens in whatever order, every pod is bound exactly once, or pending with a reason.
+//! A model test: after any events in any order, every pod is bound exactly once, or pending with a reason.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{Action, ClusterView, CopyKind, Event, PluginEffects, PodRequest, Req
 enum Answer {
     Bound,
     Refused,
-    /// The pod is bound, but the answer says otherwise.
+    /// The pod is bound, but the answer says that it is not.
     Lost,
     /// The pod is bound, and no answer comes.
     Silent,
@@ -39,13 +39,13 @@ enum Op {
     BindElsewhere(u8, u8),
     Answers(Answer),
     Permit(bool),
-    /// PreBind waits for a claim, patches it first, or does neither.
+    /// PreBind waits for a claim, patches it first, or does nothing.
     PreBind(u8),
     ClaimChanges,
     Broken(bool),
     Swap,
     Advance(u32),
-    /// The watch delivers what happened at the API server.
+    /// The watch delivers the changes at the API server.
     Deliver,
     Run,
     /// The copy is brought up to date.
@@ -357,7 +357,8 @@ proptest! {
         let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
         for op in &ops {
             match op {
-                // Other clients, and bindings that succeed although the answer denies it, may overfill a node.
+                // A node may be overfilled by other clients, and by bindings that succeed although the answer says that
+                // they failed.
                 Op::BindElsewhere(..) | Op::DeleteNode(_) | Op::Answers(Answer::Lost) => continue,
                 Op::SetNode(node, _) if nodes.contains_key(&format!("n{node}")) => continue,
                 Op::SetNode(node, cpu) => {

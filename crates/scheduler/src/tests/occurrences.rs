@@ -1,4 +1,4 @@
-//! What the log reports about events, attempts and moves is recorded up to the verbosity that the host asks for.
+//! Events, attempts and moves are recorded for the log, up to the verbosity that the host asks for.
 
 use berth_framework::{Effect, PostFilterOutcome, Status};
 use berth_model::NodeIdx;

@@ -51,7 +51,7 @@ fn changed_to(name: &str, json: &str) -> Event {
     Event::ObjectApplied { resource: "configmaps.v1.".to_owned(), key, json: Arc::from(json.as_bytes()) }
 }
 
-/// Makes the plugin ask for these effects, and announce that.
+/// Makes the plugin ask for these effects, and announce this answer.
 fn wants(script: &Shared, effects: Vec<Effect>, allow_parallel: bool) {
     let mut script = script.lock().expect("one thread");
     script.pre_bind = effects;
@@ -69,7 +69,7 @@ fn published(actions: &[Action]) -> Vec<String> {
     actions.iter().filter_map(node).collect()
 }
 
-/// The plugins whose effects are requested, with the answer that they were carried out or not.
+/// The plugins whose effects are requested, each with the event that the effects were carried out, or were not.
 fn asked(actions: &[Action], result: Result<(), &str>) -> Vec<(String, Event)> {
     let asked = |action: &Action| match action {
         Action::Pod(PodRequest {
@@ -168,7 +168,7 @@ fn neighbours_that_allow_it_work_side_by_side() {
     let answers = asked(&bench.settle(), Ok(()));
     let names: Vec<&str> = answers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["Fake", "Second"]);
-    // The order of the answers does not matter, and the third begins after both.
+    // The order of the answers does not matter, and the third plugin begins after both answers.
     for (_, answer) in answers.into_iter().rev() {
         assert_eq!(calls(&scripts[2]), 0);
         bench.event(answer);

@@ -121,7 +121,7 @@ fn pods_in_the_middle_of_pre_bind_go_on_behind_the_plugin_that_is_done_with_them
     bench.apply(pod("a", 1));
     let sent = bench.settle();
     bench.script(|script| script.pre_bind.clear());
-    // Another plugin now comes before it. The plugin is not asked again.
+    // Another plugin now comes before the plugin that holds the pod. The holding plugin is not asked again.
     let profile = bench.of(&[("First", "1", "null"), ("Fake", "1", "null")]);
     bench.reconfigure(vec![profile]);
     bench.script(|script| script.pre_bind = vec![patch()]);

@@ -28,7 +28,7 @@ impl Clock for Hand {
     }
 }
 
-/// A plugin that searches for a second, or until it must end, if the pod is called `slow-…`.
+/// A plugin whose search for pods called `slow-…` lasts a second, or until the deadline.
 struct Searches {
     manifest: Manifest,
     hand: Hand,

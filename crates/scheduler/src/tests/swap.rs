@@ -301,7 +301,7 @@ fn two_pre_binds() -> (Bench, Shared) {
     (bench, other)
 }
 
-/// The plugin whose effects are being carried out, and the answer that they succeeded.
+/// The plugin whose effects are being carried out, and the event that they succeeded.
 fn awaited(actions: &[Action]) -> (String, Event) {
     let awaited = actions.iter().find_map(|action| match action {
         Action::Pod(PodRequest {

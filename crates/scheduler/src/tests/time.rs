@@ -34,7 +34,7 @@ struct Seen {
     calls: BTreeSet<&'static str>,
     /// How often PreBind was asked about each pod.
     n_pre_binds: BTreeMap<String, usize>,
-    /// The pods for which Reserve was called, and neither Unreserve nor PostBind.
+    /// The pods for which Reserve was called, without Unreserve or PostBind after it.
     reserved: BTreeSet<String>,
     /// The pods for which Filter was called.
     filtered: Vec<String>,
@@ -220,7 +220,7 @@ impl PreBindPreFlight for Watched {
 }
 
 impl PreBind for Watched {
-    /// Waits for an object, then asks for a patch of it, then is done.
+    /// Waits for an object, then asks for a patch of the object, then is done.
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
         let mut seen = self.enter("pre-bind", &call.pod.name);
         let n_asked = seen.n_pre_binds.entry(call.pod.name.to_string()).or_default();
@@ -273,7 +273,7 @@ impl Sign for Watched {
     }
 }
 
-/// A scheduler with such a plugin, and the requests that are not answered yet.
+/// A scheduler with a plugin that takes time, and the requests that are not answered yet.
 struct Watch {
     bench: Bench,
     seen: Arc<Mutex<Seen>>,
@@ -301,7 +301,7 @@ const STEPS: [(&str, Step); 12] = [
     ("another object changes", |watch| watch.object_changes(2)),
 ];
 
-/// A profile with such a plugin at these points.
+/// A profile with a plugin that takes time at these points.
 fn watched_profile(points: &[Point]) -> (Profile, Arc<Mutex<Seen>>) {
     let seen = Arc::<Mutex<Seen>>::default();
     let events_to_register = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];

@@ -15,7 +15,7 @@ fn unlisted(dispensable_for: &[&str]) -> Event {
     Event::KindUnlisted { kind: services(), unlisted: UnlistedKind { reason, dispensable_for } }
 }
 
-/// A scheduler whose plugin reads services, or whose next one does.
+/// A scheduler whose plugin reads services, or whose next plugin does.
 fn bench() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
     bench.script(|script| script.reads_services = true);

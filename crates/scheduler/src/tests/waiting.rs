@@ -45,7 +45,7 @@ pub(super) fn patch() -> Effect {
     }
 }
 
-/// A bench with a pod whose plugin patched a claim and waits for it. The patch is not answered yet.
+/// A bench with a pod whose plugin patched a claim and waits for the claim. The patch is not answered yet.
 fn patching() -> (Bench, Vec<Action>) {
     let mut bench = Bench::with_nodes(1, 4);
     bench.script(|script| script.pre_bind = vec![patch(), wait(10_000)]);

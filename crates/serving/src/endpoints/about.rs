@@ -30,7 +30,7 @@ const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 /// The paths that `/statusz` lists.
 const PATHS: &str = "/configz /debug/cache /debug/decisions /debug/flags/v /explain /flagz /healthz /livez /metrics /metrics/resources /metrics/slis /overview /page /readyz /statusz /version /what-if";
 
-/// The data of these endpoints.
+/// The data of the endpoints of this module.
 #[derive(Debug)]
 pub struct About {
     /// The complete current configuration.
@@ -81,7 +81,7 @@ enum Form {
 }
 
 impl Form {
-    /// The first form in the header `Accept` that is served. Without the header, the answer is a text. JSON needs the
+    /// The first form in the header `Accept` that is served. Without the header, the response is a text. JSON needs the
     /// parameters `g`, `v` and `as`.
     fn of(headers: &HeaderMap, kind: &str) -> Option<Self> {
         let accepted = headers.get_all(ACCEPT);
@@ -130,7 +130,7 @@ fn flagz_object(flags: &[(String, String)]) -> Map<String, Value> {
     Map::from_iter([("flags".to_owned(), flags.into())])
 }
 
-/// `now` is in milliseconds since 1970. The schema has the version of Go, which is empty here.
+/// `now` is in milliseconds since 1970. The schema has the version of Go, which is empty in Berth.
 fn statusz_object(release: Release, now: u64, up: Duration) -> Map<String, Value> {
     let started = clock::timestamp(now.saturating_sub(u64::try_from(up.as_millis()).unwrap_or(u64::MAX)));
     let paths: Vec<&str> = PATHS.split(' ').collect();

@@ -2,7 +2,7 @@
 //! returns profiles.
 //!
 //! As in kube-scheduler, they are served if `enableProfiling` is on (`pkg/routes/flags.go` and `profiling.go` of the
-//! generic API server). The configuration may change this at any time.
+//! generic API server). The configuration may change `enableProfiling` at any time.
 
 use std::time::Duration;
 

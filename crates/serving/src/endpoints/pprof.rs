@@ -1,8 +1,8 @@
 //! `/debug/pprof/`: a profile of the program's time, in the format of `go tool pprof` and similar tools. The paths are
-//! those of Go's `net/http/pprof`.
+//! the paths of Go's `net/http/pprof`.
 //!
 //! A profile samples the stacks of all running threads 100 times a second, by a signal. Plugins that run as components
-//! appear as addresses. The other profiles of a Go program have no counterpart here.
+//! appear as addresses. The other profiles of a Go program have no counterpart in Berth.
 
 mod profile;
 
@@ -85,8 +85,8 @@ async fn profile(query: Option<String>, profiler: &Mutex<()>) -> Response {
 async fn sample(duration: Duration) -> Result<Vec<u8>> {
     let guard = ProfilerGuardBuilder::default()
         .frequency(HERTZ)
-        // The stacks of these libraries cannot be unwound in a signal handler: the unwinding code may already hold the
-        // lock that it needs.
+        // The stacks of the blocked libraries cannot be unwound in a signal handler: the unwinding code may already
+        // hold the lock that it needs.
         .blocklist(&["libc", "libgcc", "pthread", "vdso"])
         .build()
         .context("cannot start the profiler")?;

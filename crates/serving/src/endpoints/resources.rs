@@ -69,7 +69,7 @@ impl<Model: ReadModel> Resources<Model> {
     }
 }
 
-/// Which amounts of a pod a metric shows.
+/// The amounts of a pod that a metric shows.
 #[derive(Clone, Copy, Debug)]
 enum Amounts {
     Limits,

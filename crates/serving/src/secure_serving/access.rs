@@ -4,8 +4,9 @@
 //! A request without credentials comes from `system:anonymous`. Open paths are for every caller, even if the API server
 //! does not answer. The group `system:masters` may do everything. The API server decides about plugins and orders as
 //! the resource `plugins` of the group `berth.dev`, and about other paths as non-resource URLs. `/explain` and the
-//! [page](PAGE) show objects: their handlers check these through the [`RequestUser`]. Answers are remembered for a
-//! while, including refusals, and the number of questions that each client can cause is limited (`review_rate`).
+//! [page](PAGE) show objects: their handlers check the right to see these objects through the [`RequestUser`]. Answers
+//! are remembered for a while, including refusals, and the number of questions that each client can cause is limited
+//! (`review_rate`).
 //!
 //! A browser has the token in a cookie, which is only accepted for the page. No other path accepts a cookie.
 
@@ -171,7 +172,7 @@ impl RequestUser {
         self.caller.name()
     }
 
-    /// Whether the API server allows the user to do this to an object or a kind.
+    /// Whether the API server allows the user this access to an object or a kind.
     ///
     /// # Errors
     /// The API server could not be asked.
@@ -362,7 +363,8 @@ impl Right<'_> {
 }
 
 impl FrontProxy {
-    /// The user that the proxy of this name gives for a request; `None` if the proxy may not name a user, or names none.
+    /// The user that the proxy of this name gives for a request; `None` if the proxy may not name a user, or does not
+    /// name a user.
     fn caller(&self, proxy: &str, headers: &HeaderMap) -> Option<Caller> {
         if !self.allowed_names.is_empty() && !self.allowed_names.iter().any(|name| name == proxy) {
             return None;
@@ -391,7 +393,7 @@ fn plugins_verb(method: &Method, path: &str) -> Option<&'static str> {
     path.starts_with("/admin/").then(|| if method == Method::GET { "get" } else { "update" })
 }
 
-/// The plugin in the path, if there is one.
+/// The plugin in the path; `None` if the path names no plugin.
 fn plugin_in(path: &str) -> Option<&str> {
     path.strip_prefix("/admin/plugins/")?.split('/').next().filter(|name| !name.is_empty())
 }

@@ -33,7 +33,7 @@ pub(super) struct Answers<V>(Mutex<Kept<V>>);
 struct Kept<V> {
     by_question: HashMap<Question, Answer<V>>,
     /// The questions in the order in which their answers arrived. An answer that was replaced or freed still has an
-    /// entry here.
+    /// entry in this list.
     order: VecDeque<(Question, Instant)>,
     bytes: usize,
 }
@@ -64,7 +64,7 @@ impl<V> Default for Answers<V> {
 }
 
 impl<V: Clone> Answers<V> {
-    /// The answer, if there is one that is still valid.
+    /// The answer; `None` without a valid answer.
     pub(super) fn get(&self, question: Question, now: Instant) -> Option<V> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_question.get(&question).filter(|answer| now < answer.until).map(|answer| answer.value.clone())
@@ -106,7 +106,7 @@ impl<V> Kept<V> {
         }
     }
 
-    /// Removes the oldest answer. Returns whether there was one.
+    /// Removes the oldest answer. Returns whether an answer was removed.
     fn remove_oldest(&mut self) -> bool {
         let Some((question, came_at)) = self.order.pop_front() else { return false };
         if self.by_question.get(&question).is_some_and(|answer| answer.came_at == came_at) {

@@ -1,4 +1,4 @@
-//! Certificates: the server's own, and those that are trusted for clients.
+//! Certificates: the server's own, and the certificates that are trusted for clients.
 
 use std::{fs, io, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
@@ -72,7 +72,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), clients, front_proxies })
     }
 
-    /// The users that this chain of certificates names. The client's own certificate is the first.
+    /// The users in this chain of certificates. The client's own certificate is the first.
     pub(super) fn peer(&self, chain: &[CertificateDer<'_>]) -> Peer {
         let Some((own, others)) = chain.split_first() else { return Peer::default() };
         let vouches = |verifier: &Option<Arc<dyn ClientCertVerifier>>| {
@@ -195,7 +195,7 @@ fn read(certificate_flag: &str, certificate: &Path, key_flag: &str, key: &Path) 
     Ok((certificates, key))
 }
 
-/// The pair in the directory. It is created if it does not exist.
+/// The pair in the directory. A missing pair is created.
 fn kept(dir: &Path, serving: &SecureServing) -> Result<Pair> {
     let (certificate, key) = (dir.join(format!("{NAME}.crt")), dir.join(format!("{NAME}.key")));
     if !certificate.exists() || !key.exists() {

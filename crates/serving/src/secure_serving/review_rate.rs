@@ -9,12 +9,11 @@ use std::{
     time::Instant,
 };
 
-/// The number of questions per second. A client with one token causes two questions every ten seconds for each path
-/// that it uses.
+/// The number of questions per second. A client with one token causes two questions every ten seconds for each path.
 const PER_SECOND: f64 = 5.0;
 
-/// The maximum number of questions that one client may cause at once. It is enough for the first requests of a scraper
-/// or an operator.
+/// The maximum number of questions that one client may cause at once. The number is enough for the first requests of a
+/// scraper or an operator.
 const BURST: f64 = 20.0;
 
 /// The maximum number of clients that are counted at the same time.

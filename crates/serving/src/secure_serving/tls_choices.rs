@@ -7,7 +7,8 @@ use rustls::{
     crypto::{CryptoProvider, SupportedKxGroup, ring},
 };
 
-/// The cipher suites of TLS 1.2 and the curves that the server offers. By default these are all that Berth has.
+/// The cipher suites of TLS 1.2 and the curves that the server offers. By default the server offers all that Berth
+/// supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsChoices {
     /// Empty stands for all. The suites of TLS 1.3 cannot be chosen, as in Go.
@@ -31,7 +32,7 @@ const SUITES: [(&str, CipherSuite); 8] = [
 /// The suites of TLS 1.3, which are always offered.
 const ALWAYS: [&str; 3] = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
-/// The curves that Berth has, by the numbers of Go's `CurveID`, which are those of TLS.
+/// The curves that Berth has, by the numbers of Go's `CurveID`, which are the numbers of TLS.
 const CURVES: [(u16, NamedGroup); 3] =
     [(23, NamedGroup::secp256r1), (24, NamedGroup::secp384r1), (29, NamedGroup::X25519)];
 
@@ -39,7 +40,7 @@ impl TlsChoices {
     /// Reads the values of both flags.
     ///
     /// # Errors
-    /// A suite or a curve is not known, or Berth does not have it.
+    /// A suite or a curve is unknown, or Berth lacks it.
     pub fn read(suites: &[&str], curves: &[&str]) -> Result<Self, Usage> {
         let mut chosen = Self::default();
         for name in suites.iter().filter(|name| !name.is_empty()) {

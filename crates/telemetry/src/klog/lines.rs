@@ -1,5 +1,5 @@
 //! The lines of kube-scheduler's log that Berth writes as well. The guide has a table of them
-//! (`docs/src/log-messages.md`), which a test compares with this one.
+//! (`docs/src/log-messages.md`), which a test compares with this table.
 
 /// A line of kube-scheduler's log. Verbosities, words and keys are those of kube-scheduler 1.36, or
 /// of the release in [`Self::releases`].

@@ -36,7 +36,7 @@ impl AllowedLabels {
         Ok(())
     }
 
-    /// Replaces the values that are not allowed, and adds up the series that are then the same.
+    /// Replaces the values that are not allowed, and adds up the series whose labels are equal afterwards.
     pub(super) fn apply(&self, family: &mut MetricFamily) {
         let Some(labels) = self.0.get(family.name()) else { return };
         let kind = family.get_field_type();

@@ -1,7 +1,7 @@
 //! The calls that kube-scheduler's dispatcher of asynchronous API calls counts: status patches of pods, and bindings.
 //!
-//! kube-scheduler has these metrics with the gate SchedulerAsyncAPICalls. Berth never waits for such a call, whatever
-//! the state of the gate is, but it counts them only if the gate is on.
+//! kube-scheduler has these metrics with the gate SchedulerAsyncAPICalls. Berth never waits for such a call, with the
+//! gate on or off, and counts the calls only if the gate is on.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct ApiCallMetrics {
     pending: IntGaugeVec,
 }
 
-/// A call that waits for its turn until this is dropped.
+/// A call that waits for its turn until this value is dropped.
 #[derive(Debug)]
 pub struct PendingCall(IntGauge);
 

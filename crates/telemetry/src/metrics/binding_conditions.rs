@@ -98,8 +98,7 @@ fn drivers(claim: &[u8]) -> Vec<String> {
         #[serde(default)]
         binding_conditions: Vec<String>,
     }
-    // The plugin has read these claims before. A claim that it could not read would have prevented the pod from getting
-    // here.
+    // The plugin has read these claims before. A claim that the plugin could not read would have ended the attempt.
     let Ok(Claim { status: Status { allocation: Some(allocation) } }) = serde_json::from_slice(claim) else {
         return Vec::new();
     };

@@ -1,4 +1,4 @@
-//! The metrics of kube-scheduler's informers, one for each watched kind. kube-scheduler has them from 1.37 on
+//! The metrics of kube-scheduler's informers, one for each watched kind. kube-scheduler has these metrics from 1.37 on
 //! (`staging/src/k8s.io/component-base/metrics/prometheus/clientgo/fifo`).
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ pub(super) enum Stability {
     Alpha,
     Beta,
     Stable,
-    /// The metric is one of Berth's own.
+    /// kube-scheduler does not have the metric.
     None,
 }
 

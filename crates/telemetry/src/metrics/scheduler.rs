@@ -269,7 +269,7 @@ impl SchedulerMetrics {
         }
     }
 
-    /// Records one measurement of the scheduler. `symbols` are those of the measurement.
+    /// Records one measurement of the scheduler. `symbols` are the symbols of the measurement.
     pub fn observe(&self, observation: &Observation, symbols: &Symbols) {
         match observation {
             Observation::Scheduled { attempts, milliseconds, after_flush } => {

@@ -1,4 +1,4 @@
-//! Tests that compare the metrics with those of kube-scheduler.
+//! Tests that compare the metrics with kube-scheduler's metrics.
 
 use std::collections::BTreeSet;
 

@@ -28,7 +28,7 @@ const MAX_PLUGINS: usize = 256;
 pub struct PastEvent {
     /// The time in RFC 3339.
     pub time: String,
-    /// What happened, at most 2 KiB.
+    /// The text of the event, at most 2 KiB.
     pub text: String,
 }
 
@@ -46,7 +46,7 @@ pub struct MeasuredCalls {
 #[serde(rename_all = "camelCase", default)]
 pub struct PointLatency {
     pub extension_point: String,
-    /// The calls since the last swap, or since the start if there was none.
+    /// The calls since the last swap, or since the start if there was no swap.
     pub current: MeasuredCalls,
     /// The calls between the last two swaps; `None` if there was no swap, or nothing was measured.
     pub previous: Option<MeasuredCalls>,
@@ -72,12 +72,12 @@ struct LastSwap {
     binary: BinaryId,
     /// The sums of all calls until the swap, by extension point.
     sums: BTreeMap<String, Timing>,
-    /// The calls between the swap before and this one.
+    /// The calls between the previous swap and this swap.
     previous: BTreeMap<String, Timing>,
 }
 
 impl PluginHistory {
-    /// What happened to the plugin, the newest first.
+    /// The events in the plugin's life, the newest first.
     #[must_use]
     pub fn of(&self, plugin: &str) -> Vec<PastEvent> {
         self.lock().get(plugin).map_or_else(Vec::new, |past| past.entries.iter().rev().cloned().collect())

@@ -168,7 +168,7 @@ impl Row {
         Some(LogLine { level: Level::Debug, place: Location::caller().into(), fields, message: message.into() })
     }
 
-    /// What the plugin's history says: the note of the event, or the text of the log line with its reason.
+    /// The text for the plugin's history: the note of the event, or the text of the log line with its reason.
     pub(super) fn past(plugin: &str, log: Option<&LogLine>, event: Option<&PluginEvent>) -> Option<String> {
         let of_event = event.map(|event| {
             let about = format!("plugin {plugin}: ");

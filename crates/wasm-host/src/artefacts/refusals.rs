@@ -46,7 +46,7 @@ impl RefusalLimits {
 }
 
 impl Artefacts {
-    /// The reason for which these bytes were refused within the same limits, if they were.
+    /// The reason for which these bytes were refused within the same limits; `None` if they were not refused.
     pub(crate) fn refusal(&self, digest: Digest, limits: RefusalLimits) -> Option<String> {
         let mut options = fs::OpenOptions::new();
         let path = self.path(digest, EXTENSION);
@@ -73,7 +73,7 @@ impl Artefacts {
 
     /// Deletes the refusal of these bytes, so that the next load examines them again.
     pub(crate) fn forget_refusal(&self, digest: Digest) {
-        // Usually no such file exists.
+        // Usually the file does not exist.
         let _ = fs::remove_file(self.path(digest, EXTENSION));
     }
 

@@ -4,7 +4,7 @@ use super::*;
 
 const LIMITS: CompileLimits = CompileLimits { cpu_time: Duration::from_secs(60), memory_bytes: 1 << 20 };
 
-/// The error for a real process that ends as the script does.
+/// The error for a real process that ends like the script.
 fn end_of(script: &str, limits: CompileLimits) -> CompileError {
     let shell = CompilerProcess {
         program: "/bin/sh".into(),
@@ -72,7 +72,7 @@ fn a_program_that_cannot_be_started_is_told() {
 
 #[test]
 fn an_artefact_beyond_the_bound_is_refused_unread() {
-    // The process announces 0x7f00000000 bytes and sends none.
+    // The process announces 0x7f00000000 bytes and sends no bytes.
     let error = end_of(r"printf '\000\000\000\000\177\000\000\000'; exec sleep 1000", LIMITS);
     let CompileError::ArtefactTooLarge { size, limit } = error else { panic!("{error:?}") };
     assert_eq!((size, limit), (0x7f_0000_0000, MAX_ARTEFACT_BYTES));

@@ -1,8 +1,8 @@
 //! The answers of components, checked.
 //!
 //! Each function returns the reason if an answer breaks the contract or the plugin's [`Limits`], and the caller turns
-//! it into a fault. Sets of nodes are checked against the question, and statuses against what is allowed in their
-//! place.
+//! it into a fault. Sets of nodes are checked against the question, and statuses against the statuses that are allowed
+//! in their place.
 
 use berth_framework::{
     ClusterEvent, Code, Effect, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome, Preemption,
@@ -108,7 +108,7 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
 const MAX_WORDS_BYTES: usize = 1024;
 
 /// The words with which a plugin explains its answers, on one line. Each run of blanks and control characters becomes a
-/// space, and three dots stand for the rest of a text that is too long.
+/// space, and three dots replace the end of a text that is too long.
 pub(crate) fn words(text: &str) -> String {
     let end = text.floor_char_boundary(MAX_WORDS_BYTES);
     let kept = text.get(..end).unwrap_or_default();
@@ -206,7 +206,7 @@ fn cluster_event(event: types::ClusterEvent) -> ClusterEvent {
     ClusterEvent { resource: event.resource, actions: bits.sum() }
 }
 
-/// The longest wait of a pod in PreBind, whatever a component asks for: an hour.
+/// The longest wait of a pod in PreBind, even if a component asks for more: an hour.
 const MAX_WAIT_MS: u64 = 3_600_000;
 
 /// The largest request that kube-apiserver accepts (`MaxRequestBodyBytes`).

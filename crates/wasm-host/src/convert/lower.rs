@@ -165,7 +165,7 @@ fn node(node: &Node) -> types::Node {
     }
 }
 
-/// The case. Its pods are left out if they make no difference.
+/// The case. Pods that make no difference are left out.
 pub(crate) fn dry_run_case(case: &DryRunCase, pods_matter: bool) -> filter::DryRunCase {
     let pods = |indices: &[u32]| if pods_matter { indices.to_vec() } else { Vec::new() };
     filter::DryRunCase { node: case.node.0, minus: pods(&case.minus), plus: pods(&case.plus) }

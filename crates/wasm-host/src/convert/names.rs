@@ -59,7 +59,7 @@ pub(super) fn namespace(text: &str) -> Result<(), Refused> {
     check(text.is_empty() || is_label(text), "a namespace", text)
 }
 
-/// Checks that a name can be one segment of a path. Some kinds, such as those of RBAC, allow more than a DNS name.
+/// Checks that a name can be one segment of a path. Some kinds, such as the kinds of RBAC, allow more than a DNS name.
 pub(super) fn object_name(text: &str) -> Result<(), Refused> {
     let has_length = (1..=MAX_NAME).contains(&text.len());
     let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#\\".contains(&byte));

@@ -1,14 +1,14 @@
 //! The answers of a component about the pods of an equivalence class, and the cycles that these pods share.
 //!
-//! A component that exports `reuse` says how far its answers about a pod reach. It is not called about pods that it
-//! does not affect. If its answers about pods depend on nodes' rows, the pods of a class share one open cycle. If the
-//! component follows neither pods nor the columns that they change, its answers about a row hold as long as the cycle
-//! is shared.
+//! A component that exports `reuse` says how far its answers about a pod reach. The component is not called about pods
+//! that it does not affect. If its answers about pods depend on nodes' rows, the pods of a class share one open cycle.
+//! If the component follows neither pods nor the columns that they change, its answers about a row hold as long as the
+//! cycle is shared.
 
 use berth_framework::{CycleId, Effect, EquivalenceCache, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
-/// The maximum number of classes whose pods share a cycle. Answers about rows are kept for each.
+/// The maximum number of classes whose pods share a cycle. Answers about rows are kept for each of these classes.
 const MAX_SHARED: usize = 16;
 
 /// An answer of PreFilter.
@@ -59,7 +59,8 @@ pub(super) struct RowAnswers {
 }
 
 impl RowAnswers {
-    /// Removes the candidates that do not pass, if the verdict on each is known. Returns whether it is.
+    /// Removes the candidates that do not pass, if the verdict on each candidate is known. Returns whether all verdicts
+    /// are known.
     pub(super) fn filter(&self, candidates: &mut NodeSet) -> bool {
         let are_known = candidates.is_subset(&self.checked);
         if are_known {
@@ -73,7 +74,7 @@ impl RowAnswers {
         self.passing.union(survivors);
     }
 
-    /// Appends the scores of these nodes, if all are known. Returns whether they are.
+    /// Appends the scores of these nodes, if all scores are known. Returns whether they are known.
     pub(super) fn score(&self, nodes: &NodeSet, scores: &mut Vec<i64>) -> bool {
         let are_known = nodes.is_subset(&self.scored);
         if are_known {
@@ -108,7 +109,7 @@ pub(super) enum Participation {
 /// The knowledge about the class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// This pod is the first of its class for a long time.
+    /// The pod is the first of its class for a long time.
     New,
     /// Other pods of the class came before, but the plugin has not been asked.
     Seen,
@@ -137,7 +138,7 @@ impl Classes {
         self.known.get(pod).map(|class| class.reach)
     }
 
-    /// Whether the plugin has said that pods of this class make no difference to it when they are on nodes.
+    /// Whether the plugin has said that pods of this class on nodes make no difference to it.
     pub(super) fn is_no_matter_anywhere(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach == Reach::NothingAnywhere)
     }
@@ -185,14 +186,14 @@ impl Classes {
         self.known.drain().filter_map(|class| class.shared.and_then(SharedCycle::unused)).collect()
     }
 
-    /// Whether the plugin has said that it does not affect pods like this one, which is on a node or will be on one.
+    /// Whether the plugin has said that it does not affect pods like `placed`, which is on a node or will be on a node.
     pub(super) fn is_no_matter(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach.is_nothing())
     }
 
-    /// Follows pods that came to nodes. If one of them may matter to the plugin, answers that hold only without such a
-    /// pod are forgotten. Classes for which the plugin is asked about each pod are forgotten as well, because it may no
-    /// longer affect them.
+    /// Follows pods that came to nodes. If one of these pods may matter to the plugin, the answers that hold only
+    /// without such a pod are forgotten. Classes for which the plugin is asked about each pod are forgotten as well,
+    /// because the plugin may no longer affect them.
     pub(super) fn pods_came<'a>(&mut self, mut placed: impl Iterator<Item = &'a Pod>) {
         let is_in_question = self.known.values().any(|class| class.reach == Reach::NothingYet);
         if is_in_question && placed.any(|pod| !self.is_no_matter(pod)) {

@@ -1,6 +1,6 @@
 //! Changes of pods on nodes of which an instance has not been informed yet.
 //!
-//! A plugin that is not asked about each pod need not be informed of each one at once. It gets the changes in one
+//! A plugin that is not asked about each pod need not be informed of each pod at once. It gets the changes in one
 //! delta, right before it is asked, or when there are many. Changes by pods that leave while the plugin has no time are
 //! kept, so that the plugin still learns that they came.
 
@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use berth_model::Delta;
 
-/// The maximum number of items that may wait: a dozen pods, with the rows that they change. Together they have the time
-/// limit of one call, which otherwise each pod has for itself, and they hold up the pod that is asked about.
+/// The maximum number of items that may wait: a dozen pods, with the rows that they change. One call sends all of them
+/// within the time limit of a call, and delays the pod of the question.
 const CAPACITY: usize = 64;
 
 /// Several deltas about pods alone, joined to one.
@@ -25,7 +25,8 @@ impl PendingChanges {
         self.n_items + n_items(delta) <= CAPACITY
     }
 
-    /// Whether pods that wait here leave with `delta`. The instance would not learn of such pods from the joined delta.
+    /// Whether pods of the waiting changes leave with `delta`. The instance would not learn of these pods from the
+    /// joined delta.
     pub(super) fn holds_pods_that_leave(&self, delta: &Delta) -> bool {
         self.delta.pods_placed.iter().any(|placed| delta.pods_removed.contains(&placed.idx))
     }
@@ -58,7 +59,7 @@ impl PendingChanges {
     }
 }
 
-/// The maximum number of deltas that are kept for an instance without time: one for each pod that left. Their
+/// The maximum number of deltas that are kept for an instance without time: one delta for each pod that left. Their
 /// [`Delta::n_bytes`] are limited as well. The instance gets later changes in one delta, without the pods that came and
 /// went within it.
 const MAX_KEPT: usize = 1024;
@@ -76,7 +77,7 @@ impl KeptChanges {
     /// Keeps the delta. Returns whether it was not empty and there was room for it.
     pub(super) fn add(&mut self, delta: Delta) -> bool {
         let n_bytes = self.n_bytes + delta.n_bytes();
-        // A full delta makes the instance forget what it knows.
+        // A full delta makes the instance forget its state.
         let is_kept = !delta.is_empty() && !delta.full && self.deltas.len() < MAX_KEPT && n_bytes <= MAX_KEPT_BYTES;
         if is_kept {
             self.n_bytes = n_bytes;

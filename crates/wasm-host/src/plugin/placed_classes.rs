@@ -1,7 +1,7 @@
 //! Pods on nodes that are sent to an instance as the difference from another pod that the instance has.
 //!
-//! Each list and each text of a pod costs a call of the component's allocator, even if it is empty. If a pod is like
-//! another one on a node, only two texts remain.
+//! Each list and each text of a pod costs a call of the component's allocator, even if it is empty. A pod that is like
+//! another pod on a node is sent with only two texts.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(super) struct PlacedClasses {
 }
 
 impl PlacedClasses {
-    /// Removes pods from the delta that the instance gets next, if they are like a pod that it has or gets with this
-    /// delta. Returns their differences.
+    /// Removes from the next delta of the instance the pods that are like a pod that the instance has or gets with this
+    /// delta. Returns the differences of the removed pods.
     pub(super) fn take_alike(&mut self, delta: &mut Delta) -> Vec<AlikePod> {
         if delta.full {
             self.forget();
@@ -46,7 +46,7 @@ impl PlacedClasses {
         alike
     }
 
-    /// The slot of a pod that is like this one. If there is no such pod, this pod is kept for later pods.
+    /// The slot of a pod of this pod's class. If no pod of the class has a slot, this pod is kept for later pods.
     fn like(&mut self, placed: &PlacedPod) -> Option<PodIdx> {
         let hash = placed.pod.equivalence_hash();
         if let Some(&slot) = self.slots.get(&hash)
@@ -93,7 +93,7 @@ mod tests {
         PlacedPod { idx: PodIdx(slot), node: NodeIdx(0), pod }
     }
 
-    /// The slots of whole pods, and those of other pods with the slot of the pod that they are like.
+    /// The slots of whole pods, and the slots of other pods, each with the slot of the whole pod that it is like.
     fn taken(classes: &mut PlacedClasses, mut delta: Delta) -> (Vec<u32>, Vec<(u32, u32)>) {
         let alike = classes.take_alike(&mut delta).into_iter().map(|pod| (pod.slot, pod.like)).collect();
         (delta.pods_placed.iter().map(|placed| placed.idx.0).collect(), alike)

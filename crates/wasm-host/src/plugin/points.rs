@@ -29,8 +29,8 @@ const CASES_AT_ONCE: usize = 512;
 
 impl ComponentPlugin {
     /// Begins the cycle for a point at which the plugin is asked even if it does not affect the pod. PreFilter comes
-    /// before such a point in every cycle that the instance knows. If the plugin did not affect the pod so far,
-    /// PreFilter is called now.
+    /// before such a point in every cycle that the instance knows. PreFilter is called now if the plugin has not
+    /// affected the pod so far.
     fn begin_although_skipped(&mut self, call: &Call<'_>) -> Result<(), Status> {
         let is_late = self.classes.participation(call.cycle) == Some(Participation::Skipped);
         self.ensure_begun(call)?;
@@ -342,7 +342,7 @@ impl Reserve for ComponentPlugin {
     }
 
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
-        // An instance that does not know the cycle has nothing to undo.
+        // An instance has something to undo only if it knows the cycle.
         if !self.begun.contains(&call.cycle) {
             return;
         }

@@ -3,8 +3,8 @@
 use berth_framework::{Call, CycleId};
 use berth_model::{Pod, PodUid};
 
-/// The pods of the last dry run, which need not be sent again within its cycle. The uid identifies a pod, and its
-/// content stays the same as long as the pods on nodes do: see [`berth_framework::Filter::dry_run`].
+/// The pods of the last dry run, which need not be sent again within its cycle. The uid identifies a pod, and a pod's
+/// content does not change as long as the pods on nodes do not change: see [`berth_framework::Filter::dry_run`].
 #[derive(Debug, Default)]
 pub(super) struct ShownPods {
     cycle: CycleId,

@@ -1,4 +1,4 @@
-//! Packed artefacts are found again, and nothing else is.
+//! Only packed artefacts are found again.
 
 use std::io::Cursor;
 

@@ -32,7 +32,7 @@ impl Cluster {
         Self(cluster)
     }
 
-    /// The same cluster at another time.
+    /// The cluster at another time.
     pub(crate) fn at(mut self, now: Time) -> Self {
         self.0.set_now(now);
         self

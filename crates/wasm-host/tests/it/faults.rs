@@ -58,7 +58,7 @@ fn an_error_that_is_answered_is_no_fault() {
     assert_eq!((factory.stats().errors(Point::Filter), factory.stats().errors(Point::Score)), (2, 0));
 }
 
-/// Each case has a status of its own.
+/// Each case has a separate status.
 #[test]
 fn errors_that_a_dry_run_answers_are_counted_case_by_case() {
     // The statuses follow the answer: success, and twice an error without reasons.
@@ -82,7 +82,7 @@ fn an_endless_loop_times_out() {
     check_fault(Behavior::Loop, FaultKind::Timeout, "took too long in filter (limit 500 ms)");
 }
 
-/// A portion has what the portions before it left, so its own limit says nothing to an operator.
+/// A portion has the time that earlier portions left, so its own limit means nothing to an operator.
 #[test]
 fn a_full_delta_that_takes_too_long_names_its_setting() {
     let guest = berth_test_guests::faults_at("Slow", At::Sync, GuestFault::Loop).unwrap();

@@ -1,5 +1,5 @@
-//! Random bytes in place of components and of answers. Errors in them are reported, and nothing else happens. `cargo
-//! xtask fuzz` runs more of them.
+//! Random bytes in place of components and of answers. Errors in the bytes are reported, and have no other consequence.
+//! `cargo xtask fuzz` runs more random bytes.
 
 use berth_framework::{DryRun, DryRunCase, Failure, Plugin, PluginFactory as _, Removal, Status};
 use berth_model::{NodeIdx, Pod};
@@ -100,7 +100,7 @@ impl DryRun for AllFits {
     }
 }
 
-/// Asks a plugin at each point that it has. Its answers must be possible.
+/// Asks a plugin at each point that it has. The plugin's answers must be valid.
 fn ask(factory: &ComponentFactory, args: &str, cluster: &Cluster) {
     let Ok(mut plugin) = factory.build(args) else { return };
     let pod = Pod::default();

@@ -1,4 +1,4 @@
-//! The binaries that become plugins, and the messages for the others.
+//! The binaries that become plugins, and the messages about binaries that do not.
 
 use berth_framework::{PluginFactory, Point};
 use berth_model::{BinaryId, Column};
@@ -121,7 +121,7 @@ fn artefacts_are_kept_for_this_user_alone_and_used_again() {
     assert!(!load().is_from_artefact());
     assert!(load().is_from_artefact());
 
-    // An artefact with a MAC of another directory's key is not accepted here.
+    // An artefact with a MAC of another directory's key is not accepted.
     std::fs::write(artefacts.join("key"), [7; 64]).unwrap();
     assert!(!load().is_from_artefact());
 }

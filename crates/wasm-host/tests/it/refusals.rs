@@ -1,4 +1,4 @@
-//! Refusals that outlast the engine that found them. They then need no compiler and no call.
+//! Refusals are remembered on disk. A later engine needs no compiler and no call to refuse the same bytes.
 
 use std::{fs, path::Path, time::Duration};
 

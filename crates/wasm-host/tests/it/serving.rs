@@ -72,8 +72,8 @@ fn a_pod_as_json_is_shown_to_those_who_asked_for_it() {
     }
 }
 
-/// Pods that are alike. The first one is always passed to the plugin, because a pod unlike all others is not worth the
-/// question.
+/// Pods that are alike. The first pod is always passed to the plugin, because the question is not worth its cost for a
+/// pod that is unlike all others.
 #[test]
 fn a_plugin_that_has_nothing_to_do_with_pods_is_not_asked_to_let_them_in() {
     let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
@@ -99,7 +99,8 @@ fn a_plugin_does_not_hear_of_pods_on_nodes_that_make_no_difference_to_it() {
     let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
     let factory = engine().load(&binary).unwrap();
     let pod = |uid: &str, priority| Pod { uid: uid.into(), priority, ..Pod::default() };
-    // `reach-of` is called for the second of two pods that are alike. The last pod is passed on, with those before it.
+    // `reach-of` is called for the second of two pods that are alike. The last pod is passed on, together with the pods
+    // before it.
     let told_of = |placed: Pod| {
         let (mut cluster, mut plugin) = (Cluster::new(1), build(&factory));
         let enters = |plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod| {

@@ -11,7 +11,7 @@ fn carries_state() -> Box<dyn Plugin> {
     build(&engine().load(&Binary::new("CarriesState", guests::carries_state().unwrap())).unwrap())
 }
 
-/// The number of pods that the plugin knows, including this one.
+/// The number of pods that the plugin knows, including the pod of the cycle.
 fn pods_seen(plugin: &mut dyn Plugin, cycle: u64) -> i64 {
     let cluster = Cluster::new(1);
     let pod = Pod::default();

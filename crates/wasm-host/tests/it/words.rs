@@ -1,4 +1,4 @@
-//! What components say in their own words: bounded, on one line, and at the cost of the instance if they fail.
+//! The words of components about their answers: bounded, on one line, and a failure costs the instance.
 
 use berth_framework::{Code, Plugin, PluginFactory as _, Point, Status};
 use berth_model::{NodeIdx, Pod};

@@ -272,7 +272,7 @@ fn bound_for(pod: &api::Pod) -> Vec<String> {
     fields.flat_map(|field| &field.values).cloned().collect()
 }
 
-/// Whether objects of the kind have a namespace. The list contains the kinds that plugins read and that have none.
+/// Whether objects of the kind have a namespace. The list contains the cluster-scoped kinds that plugins read.
 fn is_namespaced(object: &Value) -> bool {
     !matches!(
         text(object, "/kind"),

@@ -24,7 +24,7 @@ pub enum AddNodesError {
     /// The template cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A text does not contain exactly one object, or the object is not a node.
+    /// A text contains no object, several objects, or an object that is not a node.
     #[error("{file}: a template must contain exactly one Node and nothing else")]
     NotOneNode {
         /// The file, by the caller's name for it.
@@ -65,7 +65,7 @@ impl ClusterNode {
         (manifest.object["kind"] == "Node").then(|| Ok(build::decode_node(manifest)?))
     }
 
-    /// This node under another name.
+    /// A copy of the node under another name.
     fn renamed(&self, name: &str) -> Self {
         let mut object = (*self.object).clone();
         object["metadata"]["name"] = json!(name);
@@ -113,8 +113,8 @@ impl ClusterPod {
         self.pod.metadata.owner_references.iter().any(|owner| owner.controller)
     }
 
-    /// The pod that its controller creates when this pod no longer exists. It is the same pod with another uid and
-    /// without a node. It keeps the name, so that people recognise it.
+    /// The pod that the controller creates when this pod no longer exists: a copy with another uid and without a node.
+    /// The copy has the same name, so that people recognise the pod.
     #[must_use]
     pub fn made_again(&self) -> Self {
         let mut pod = (*self.pod).clone();
@@ -134,7 +134,7 @@ impl ClusterPod {
         Self { pod: Arc::new(pod), object: Arc::new(object), known }
     }
 
-    /// This pod on a node.
+    /// A copy of the pod on a node.
     #[must_use]
     pub fn on(&self, node: &str) -> Self {
         let mut placed = self.clone();
@@ -143,7 +143,7 @@ impl ClusterPod {
         placed
     }
 
-    /// This pod with a policy that it evicts no other pod.
+    /// A copy of the pod that evicts no other pod.
     #[must_use]
     pub fn evicting_none(&self) -> Self {
         let mut pod = self.clone();
@@ -152,7 +152,7 @@ impl ClusterPod {
         pod
     }
 
-    /// This pod, for the profile of this name.
+    /// A copy of the pod for the profile of this name.
     #[must_use]
     pub fn served_by(&self, scheduler_name: &str) -> Self {
         let mut pod = self.clone();
@@ -161,7 +161,7 @@ impl ClusterPod {
         pod
     }
 
-    /// This pod under another name and uid.
+    /// A copy of the pod under another name and uid.
     #[must_use]
     pub fn named(&self, name: &str) -> Self {
         let mut pod = (*self.pod).clone();
@@ -238,8 +238,8 @@ impl Cluster {
         Ok((nodes, daemons))
     }
 
-    /// The pods of a question with their claims, as they would be created in this cluster. A pod without a uid gets one
-    /// that no pod of the cluster has.
+    /// The pods of a question with their claims, as they would be created in this cluster. A pod without a uid gets a
+    /// uid that no pod of the cluster has.
     pub(crate) fn pods_in_question(&self, objects: &[Value]) -> Result<Cluster, ReadError> {
         let mut builder = build::Builder::new(Vec::new()).with_uids_below("asked/");
         self.objects.iter().for_each(|object| builder.look_at(object));
@@ -259,8 +259,8 @@ impl Cluster {
         admission
     }
 
-    /// The pods of a text with manifests, including workloads, as they would be created in this cluster. `file` is its
-    /// name in errors.
+    /// The pods of a text with manifests, including workloads, as they would be created in this cluster. `file` is the
+    /// name of the text in errors.
     ///
     /// # Errors
     /// The error says what is wrong with each of the objects.

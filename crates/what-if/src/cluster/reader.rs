@@ -49,7 +49,7 @@ impl ClusterReader {
         self.manifests.push(manifest);
     }
 
-    /// The cluster of all usable objects, and the mistakes in the others.
+    /// The cluster of all usable objects, and the mistakes in all other objects.
     #[must_use]
     pub fn finish(self) -> (Cluster, Vec<ReadError>) {
         let Self { manifests, errors, .. } = self;

@@ -48,7 +48,7 @@ impl<'a> Placing<'a> {
         self.conditions.is_over = is_over;
     }
 
-    /// Whether an instance of a plugin was lost to a fault, so that it answers no further question.
+    /// Whether a plugin lost an instance through a fault, so that the plugin answers no further question.
     pub fn has_lost_plugin(&mut self) -> bool {
         self.simulation.has_lost_plugin()
     }

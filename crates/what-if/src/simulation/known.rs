@@ -22,7 +22,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Notes what an event is about to change.
+    /// Notes the changes that an event is about to make.
     pub(super) fn note(&mut self, event: &Event, scheduler: &Scheduler) {
         let Some(before) = &mut self.before else { return };
         if let Event::PodDeleted { uid, .. } = event {

@@ -77,7 +77,7 @@ impl DaemonSet {
         let name = format!("{}-{}", self.name(), letters((self.namespace(), self.name(), node), 5));
         let mut pod = pod(&self.object, "/spec/template", name);
         let spec = child(&mut pod, "spec");
-        // A template with something other than a list here was already refused.
+        // A template whose value is not a list was already refused.
         if let Value::Array(given) = spec.entry("tolerations").or_insert_with(|| json!([])) {
             let own = tolerations(self.spec.host_network);
             given.extend(own.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));

@@ -113,7 +113,7 @@ fn strings_of_a_question_are_forgotten() {
         let answer = bench.ask(&pods(3, &json!({"app": "asked"}), &own), &variants);
         assert_eq!(counts(&answer), [(3, 0), (0, 3)]);
     }
-    // These strings get the numbers that the strings of the question had.
+    // The strings of the new node and pod get the numbers that the strings of the question had.
     bench.apply(&[node("n3", "c", "2"), pod("new", "1", "nodeName: n3, priority: 0, schedulerName: third,")].concat());
     assert!(bench.catch_up(), "a node and a pod came");
     let zone = json!({"topology.kubernetes.io/zone": "c"});

@@ -64,7 +64,8 @@ fn probes() -> Vec<ClusterPod> {
     cluster(&texts.collect::<String>()).pods().to_vec()
 }
 
-/// The placement of the probes, and the previous state of all nodes: the names in their order, and the pods on each.
+/// The placement of the probes, and the previous state of all nodes: the names in their order, and the pods on each
+/// node.
 fn look(placing: &mut Placing<'_>) -> Value {
     let fork = placing.fork();
     probes().iter().for_each(|pod| placing.arrive(pod));

@@ -1,4 +1,4 @@
-//! What happens to replicas on an ordinary day.
+//! The events of an ordinary day of the replicas.
 
 use std::{fs, time::Duration};
 

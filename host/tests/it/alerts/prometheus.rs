@@ -1,5 +1,5 @@
-//! What a Prometheus server would hold of `/metrics`, and promtool (Debian's package `prometheus`), which evaluates the
-//! rules over it.
+//! The data that a Prometheus server would hold of `/metrics`, and promtool (Debian's package `prometheus`), which
+//! evaluates the rules over this data.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,19 +31,19 @@ pub(super) struct Scrape(BTreeMap<String, Sample>);
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     value: f64,
-    /// Whether it only grows: it is a counter, or part of a histogram.
+    /// Whether the sample only grows, because it belongs to a counter or a histogram.
     grows: bool,
 }
 
 /// The scrapes of all replicas at one time, by instance. A replica that does not answer has no scrape.
 pub(super) type Moment = BTreeMap<&'static str, Option<Scrape>>;
 
-/// How the time goes on after the last moment of a story.
+/// The time after the last moment of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Nothing more happens: all values stay.
     Quiet,
-    /// What happened before the last moment happens again each minute for an hour.
+    /// The changes before the last moment are repeated each minute for an hour.
     Again,
 }
 
@@ -112,13 +112,14 @@ impl Scrape {
     }
 }
 
-/// A moment at which only one replica is there.
+/// A moment at which only one replica exists.
 pub(super) fn alone(scrape: Scrape) -> Moment {
     Moment::from([("a", Some(scrape))])
 }
 
 impl Samples {
-    /// The first moment lasts for an hour and each further one for some minutes. Then the time goes on as `then` says.
+    /// The first moment lasts for an hour, and each further moment for some minutes. Then the time goes on as `then`
+    /// says.
     pub(super) fn of(moments: &[Moment], then: Then) -> Self {
         let mut samples = Self::default();
         for (number, moment) in moments.iter().enumerate() {
@@ -233,7 +234,7 @@ pub(super) fn firing(alert: Option<&str>, minute: usize, labels: &[&str]) -> Val
     })
 }
 
-/// Evaluates the rules over the samples with promtool, which must find what is expected.
+/// Evaluates the rules over the samples with promtool, which must find the expected alerts.
 pub(super) fn evaluate(name: &str, samples: &Samples, expected: &[Value]) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = dir.path().join("alerts.yaml");

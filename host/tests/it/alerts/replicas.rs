@@ -29,7 +29,7 @@ const LEADER: &str = "leader_election_master_status{";
 
 const ENOUGH: Duration = Duration::from_secs(60);
 
-/// A cluster whose replicas have one configuration. Each has a plugins directory of its own.
+/// A cluster whose replicas have one configuration. Each replica has its own plugins directory.
 pub(super) struct Bench {
     pub(super) cluster: Cluster,
 }

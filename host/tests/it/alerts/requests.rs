@@ -55,7 +55,7 @@ pub(super) async fn api_server_errors() -> Vec<Moment> {
     vec![alone(before), alone(after)]
 }
 
-/// A plugin writes many different events about each pod, and the API server takes ten minutes for each.
+/// A plugin writes many different events about each pod, and the API server takes ten minutes for each event.
 pub(super) async fn events_dropped() -> Vec<Moment> {
     const EVENTS: usize = 900;
     const PODS: usize = 80;

@@ -42,7 +42,7 @@ pub(super) async fn out_of_time() -> Vec<Moment> {
     bench.create("SlowHint", PODS).await;
     let are_rejected = |seen: &Seen| (0..PODS).all(|number| seen.messages.contains_key(&name_of("SlowHint", number)));
     bench.cluster.until("rejections", are_rejected).await;
-    // Each of these pods is an event when it is bound.
+    // The binding of each of these pods is an event.
     bench.binds_healthy(20).await;
     let after = Scrape::at_least(&bench.scheduler, COUNTER, before.sum(COUNTER) + 10.0).await;
     vec![alone(before), alone(after)]

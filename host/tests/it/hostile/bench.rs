@@ -1,4 +1,4 @@
-//! A scheduler with a healthy profile and one for each guest.
+//! A scheduler with a healthy profile and a profile for each guest.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
 
-/// A plugin. Its profile is named after it and has no other plugin that is not built in.
+/// A plugin. The plugin's profile has the plugin's name, and all other plugins of the profile are built in.
 pub(crate) struct Guest {
     pub name: String,
     pub at: At,
@@ -68,12 +68,12 @@ impl Guest {
 }
 
 impl Bench {
-    /// Starts a scheduler. `rules` is the rest of the configuration of plugins.
+    /// Starts a scheduler. `rules` is added to the configuration of plugins.
     pub(crate) async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Self {
         Self::start_with(cluster, guests, rules, &[]).await
     }
 
-    /// Does the same with further arguments.
+    /// Starts a scheduler with further arguments.
     pub(crate) async fn start_with(cluster: Cluster, guests: Vec<Guest>, rules: &str, more: &[&str]) -> Self {
         let dir = cluster.dir.path().to_owned();
         let path = |name: &str| dir.join(name).display().to_string();
@@ -171,7 +171,7 @@ impl Bench {
     }
 }
 
-/// Whether `actual` has all that `wanted` has. A wanted text may be part of the actual one, and a wanted number is a
+/// Whether `actual` has all that `wanted` has. A wanted text may be part of the actual text, and a wanted number is a
 /// minimum.
 fn has(actual: &Value, wanted: &Value) -> bool {
     match (actual, wanted) {

@@ -17,7 +17,7 @@ use crate::{
     https::Bench,
 };
 
-/// The time within which a pod is bound and a probe answered, whatever clients do.
+/// The time within which a pod is bound and a probe answered, despite hostile clients.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 /// The time within which surplus connections are closed: a third of the time for a header.
@@ -37,8 +37,8 @@ fn opening(number: usize) -> &'static [u8] {
     }
 }
 
-/// Opens connections to the address, sends on each what `opening` returns, and keeps them open. The file descriptors
-/// belong to this process.
+/// Opens connections to the address, sends on each the bytes that `opening` returns, and keeps them open. The file
+/// descriptors belong to this process.
 async fn besiege(address: SocketAddr, opening: fn(usize) -> &'static [u8]) -> Vec<TcpStream> {
     // The usual limit is 1024, and several tests run at the same time.
     let _ = rlimit::increase_nofile_limit(4096);

@@ -1,4 +1,4 @@
-//! Every kind of effect at every extension point that may ask for some. An effect that was not granted never reaches
+//! Every kind of effect at every extension point that may ask for effects. An effect that was not granted never reaches
 //! the API server, and the operator sees which plugin asked for which effect.
 
 use std::time::Duration;
@@ -34,7 +34,8 @@ plugins:
   grants: {effects: [bind]}
 ";
 
-/// Two sets of objects that effects are about: those that no plugin may change, and those that `Trusted` may change.
+/// Two sets of objects that effects are about: objects that no plugin may change, and objects that `Trusted` may
+/// change.
 struct Targets {
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,
@@ -52,7 +53,7 @@ impl Targets {
             let map = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a map");
             maps.create(&PostParams::default(), &map).await.expect("the sandbox takes it");
         }
-        // Pods of each set: a bound one to evict, one that Permit holds, and one that fits nowhere, to nominate and
+        // Pods of each set: a bound pod to evict, a pod that Permit holds, and a pod that fits nowhere, to nominate and
         // activate.
         for name in ["kept", "given"] {
             let named = |role: &str, guest: &str| {
@@ -117,7 +118,7 @@ impl Targets {
     }
 }
 
-/// A guest for each point and kind of effect, with the effect that it is refused.
+/// A guest for each point and kind of effect, with the refused effect.
 fn guests(all: &[(&'static str, WantedEffect)]) -> Vec<(Guest, &'static str)> {
     let guest = |at: At, (permission, effect): &(&'static str, WantedEffect)| {
         let case = format!("{effect:?}");
@@ -151,7 +152,7 @@ fn announced() -> Vec<Guest> {
     guests.chain(others).map(|guest| Guest { bytes: Vec::new(), ..guest.late() }).collect()
 }
 
-/// Waits until a guest was called and its effect refused, and checks both.
+/// Waits until a guest was called and its effect refused, and checks the call and the refusal.
 async fn check(bench: &Bench, Guest { name, at, .. }: &Guest, effect: &str) {
     let counter = format!("berth_plugin_effects_refused_total{{effect=\"{effect}\",plugin=\"{name}\"}}");
     bench.counts(&counter, 1).await;
@@ -200,7 +201,7 @@ async fn effects_are_for_those_who_were_granted_them() {
         assert!(entry["effectsRefused"][effect].as_u64() >= Some(1), "{entry}");
     }
 
-    // The same effects happen where they are granted.
+    // Granted effects are carried out.
     let granted = Targets::effects(&bench, "given").await.into_iter();
     let granted: Vec<WantedEffect> =
         granted.filter(|(permission, _)| !["bind", "wait"].contains(permission)).map(|(_, effect)| effect).collect();

@@ -1,5 +1,6 @@
-//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import what the host does not provide. The
-//! pods of their profile wait for a better binary under `failurePolicy: Fail`. No pod waits under `Ignore`.
+//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import functions that the host does not
+//! provide. The pods of their profile wait for a better binary under `failurePolicy: Fail`. No pod waits under
+//! `Ignore`.
 
 use berth_test_guests::{
     At, Behavior, GuestFault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,
@@ -27,7 +28,7 @@ const PODS_EACH: usize = 2;
 const EITHER: &str = "";
 
 /// The second fault starts a quarantine that is longer than any test. The plugin with the huge answer has enough memory
-/// for the answer, but may not return it.
+/// for this answer, but may not return it.
 const RULES: &str = "
   limits: {callMilliseconds: 200, memory: 16Mi, outputBytes: 1Mi}
   quarantine: {faults: 2, windowSeconds: 600, backoffSeconds: 3600}

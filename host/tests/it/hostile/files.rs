@@ -16,8 +16,8 @@ use crate::{cluster::Cluster, process::DEADLINE};
 
 const RULES: &str = "files: {compileSeconds: 2}\n";
 
-/// Starts a scheduler with a cache of its own. The cache that tests share remembers refused files from one run to the
-/// next, so nothing would be compiled.
+/// Starts a scheduler with its own cache. The cache that tests share remembers refused files from one run to the next,
+/// so nothing would be compiled.
 async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Bench {
     let artefacts = cluster.dir.path().join("artefacts").display().to_string();
     Bench::start_with(cluster, guests, rules, &["--artifact-cache", &artefacts]).await
@@ -81,7 +81,7 @@ async fn the_compilers_process_bounds_itself_before_it_reads_the_file() {
         |file: &str| fs::read_to_string(format!("/proc/{}/{file}", compiler.id())).expect("a file of the process");
     let is_bounded = async {
         let mut every = interval(Duration::from_millis(10));
-        // The compiler sets this score as the last step before it reads.
+        // The compiler process sets this score as the last step before it reads its input.
         while its("oom_score_adj").trim() != "1000" {
             every.tick().await;
         }

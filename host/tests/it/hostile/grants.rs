@@ -1,5 +1,5 @@
 //! Plugins that try to get more than they were granted: by a built-in's name, by a rule for everything, and by a rule
-//! for other objects than those that they ask for.
+//! for other objects than the requested ones.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::{Cluster, pod};
 
-/// The time within which a healthy pod is bound, whatever the guests do.
+/// The time within which a healthy pod is bound, despite the guests.
 const HEALTHY_TIME: Duration = Duration::from_secs(2);
 
 /// Files with a built-in's name have an effect only in one profile.
@@ -242,7 +242,7 @@ async fn a_replaced_built_in_is_granted_what_the_refusal_says() {
     bench.configure(&format!("{rules}{lines}\n"));
     bench.cluster.node_of(&pod).await;
 
-    // A plugin that takes the name of a built-in does not get the built-in's right to read, either.
+    // Nor does a plugin with the name of a built-in get the built-in's right to read.
     let shows = shows_objects("VolumeBinding", "v1", "PersistentVolumeClaim").expect("a component");
     bench.place("VolumeBinding", &shows);
     let refused = "wants to read v1/PersistentVolumeClaim, but its grants.reads";

@@ -43,7 +43,7 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
         bench.create(name, 1).await;
     }
     bench.binds_healthy(5).await;
-    // The plugin that was granted the kind repeats what it has seen.
+    // The plugin that was granted the kind repeats the objects that it has seen.
     let tells = |pod: &str, what: &'static str| {
         let pod = name_of(pod, 0);
         let cluster = &bench.cluster;

@@ -32,7 +32,7 @@ where
 }
 
 /// A selector that is true of every device after all its patterns have been compiled and tried. The last selector of a
-/// claim is true of none.
+/// claim is true of no device.
 fn selector(claim: usize, number: usize) -> String {
     let pattern = |index: usize| format!("!device.driver.matches('^{claim:x}-{number:x}-{index:x}$')");
     let mut all: Vec<String> = (0..PATTERNS).map(pattern).collect();
@@ -68,7 +68,7 @@ pub(crate) fn consumers() -> impl Iterator<Item = Value> {
     (0..HOSTILE).map(consumer)
 }
 
-/// Starts a cluster with devices and with claims that have such selectors, and a scheduler.
+/// Starts a scheduler and a cluster with devices and with claims that have these selectors.
 pub(crate) async fn start() -> Bench {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "5"]).await;
     let client = cluster.pods.clone().into_client();
@@ -102,7 +102,7 @@ async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     bench.cluster.until("a search that ended", |seen| n_told(seen) > 0).await;
     bench.binds_healthy_in_time(0..20).await;
     let seen = bench.cluster.until("all searches ended", |seen| n_told(seen) == HOSTILE).await;
-    // The message names the claim, or says that the search was a brief one.
+    // The message names the claim, or says that the search was brief.
     let says = "timed out trying to allocate devices";
     let messages = seen.messages.iter().filter(|(name, _)| name.starts_with("consumer"));
     messages.for_each(|(name, message)| assert!(message.contains(says), "{name}: {message}"));

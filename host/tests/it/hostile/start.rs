@@ -1,5 +1,5 @@
-//! Fifty files are in the directory when the scheduler starts, and ten of them do harm when they are loaded or started.
-//! The scheduler still starts, each bad file affects only itself, and no good file waits for a bad one.
+//! Fifty files are in the directory when the scheduler starts, and ten of them do harm while they are loaded or
+//! started. The scheduler still starts, each bad file affects only itself, and no good file waits for a bad file.
 
 use std::{
     fs,
@@ -25,11 +25,11 @@ const LIVE_TIME: Duration = Duration::from_secs(1);
 const COMPILING: Duration = Duration::from_secs(30);
 
 /// Files that take half a minute to compile. The directory is read in the order of names: one file comes first, the
-/// other in the middle.
+/// other file in the middle.
 const SLOW: [&str; 2] = ["AlwaysCompiling", "KeepsCompiling"];
 
-/// The number of fillers. They make fifty files with the ten bad ones, the two built plugins and the cached one. The
-/// slow files are among the bad ones.
+/// The number of fillers. The fillers, the ten bad files, the two built plugins and the cached plugin are fifty files.
+/// The slow files are among the bad files.
 const FILLERS: usize = 37;
 
 /// Plugins in Rust and in C, as their authors build them. No profile names them.

@@ -23,7 +23,7 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     let names: Vec<String> = (0..50).map(|number| name_of("SlowHint", number)).collect();
     let are_rejected = |seen: &Seen| names.iter().all(|name| seen.messages.contains_key(name));
     bench.cluster.until("rejections", are_rejected).await;
-    // Each of these pods is an event when it is bound.
+    // The binding of each of these pods is an event.
     bench.binds_healthy(20).await;
     bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 10).await;
     let says = "has used up its time, 100 ms of each second";

@@ -1,5 +1,5 @@
 //! CapacityScheduling: each namespace has a guaranteed share of the cluster, may borrow unused shares of others, and
-//! gives them back when they are needed.
+//! gives them back when their owner needs them.
 //!
 //! The shares are ElasticQuota objects, one in a namespace (`elasticquota.yaml` has the custom resource's definition).
 //! Its pods use at most `spec.max`. All pods of namespaces with a quota together use at most the sum of their
@@ -123,8 +123,7 @@ impl PostFilter for CapacityScheduling {
 }
 
 impl CapacityScheduling {
-    /// The next plugin may try, unless no plugin can help: priority gives no room to a namespace that exceeds its
-    /// quotas.
+    /// The next plugin may try if it can help. Priority gives no room to a namespace that exceeds its quotas.
     fn nothing_done(&self) -> PostFilterOutcome {
         let code = if self.waits_for_borrowers { Code::UnschedulableAndUnresolvable } else { Code::Unschedulable };
         PostFilterOutcome { status: Status { code, reasons: Vec::new() }, nominate: None, effects: Vec::new() }

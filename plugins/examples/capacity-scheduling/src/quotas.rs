@@ -28,7 +28,7 @@ struct Spec {
 pub(crate) struct Quota {
     /// The amounts that the namespace is guaranteed.
     pub(crate) min: Amounts,
-    /// The amounts that it may use including what it borrows.
+    /// The amounts that the namespace may use, borrowed amounts included.
     pub(crate) max: Amounts,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Quotas {
     by_namespace: BTreeMap<String, Quota>,
     /// The namespace and the requests of each pod on a node.
     pods: BTreeMap<PodUid, (String, Amounts)>,
-    /// Their sums.
+    /// The sums of the requests in `pods`, by namespace.
     used: BTreeMap<String, Amounts>,
     nothing: Amounts,
     /// The position up to which the changes of pods on nodes were followed.

@@ -91,7 +91,7 @@ fn what_was_borrowed_is_given_back() {
     scene.place("red", "r3", "1", 5);
     scene.place("blue", "b1", "2", 0);
     assert_eq!(scene.judge("blue", "1"), Status::unschedulable("all quotas together: cpu would be 9 of 8"));
-    // The least important one that is borrowed, and no more than it takes.
+    // The least important borrowed pod leaves, and no further pod.
     assert_eq!(scene.reclaim("blue", "1", 1), (Code::Success, vec!["r3".to_owned()]));
     assert_eq!(scene.reclaim("blue", "2", 1), (Code::Success, vec!["r3".to_owned(), "r2".to_owned()]));
     assert_eq!(scene.reclaim("blue", "1", 2), (Code::Success, vec!["r3".to_owned(), "r2".to_owned()]));

@@ -16,8 +16,8 @@ impl Gathering {
         self.group.as_ref()
     }
 
-    /// A member has a place. A pod does not join a group before which another group came: the other pods of its group
-    /// were rejected earlier.
+    /// A member has a place. A pod does not join if another group came first: the other pods of its group were rejected
+    /// earlier.
     pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &PodUid) {
         if self.group.get_or_insert_with(|| group.clone()) == &group {
             self.waiting.retain(|(_, other)| other != uid);

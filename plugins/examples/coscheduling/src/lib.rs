@@ -2,9 +2,9 @@
 //!
 //! A pod with the label `scheduling.x-k8s.io/pod-group: NAME` belongs to the PodGroup of that name in its namespace
 //! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit, and each holds its place on a node
-//! until `spec.minMember` of them have one; then all are released. A pod that waits longer than
+//! until `spec.minMember` members have a place; then all are released. A pod that waits longer than
 //! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is rejected. A member that
-//! fits nowhere sends the others back at once, so that their places are free again.
+//! fits nowhere sends the other members back at once, so that their places are free again.
 //!
 //! Groups gather one after the other: two groups that each held half of the cluster would both wait until their time
 //! ends. A group that gave up rests as a whole, for `podGroupBackoffSeconds` (10 by default), or until another pod
@@ -132,7 +132,7 @@ impl PreFilter for Coscheduling {
 }
 
 impl PostFilter for Coscheduling {
-    /// One member fits nowhere, so the others need not hold their places.
+    /// One member fits nowhere, so the other members need not hold their places.
     fn post_filter(
         &mut self,
         call: &Call<'_>,

@@ -46,7 +46,7 @@ impl Scene {
         self.cluster.set_pod(&pod(name).on("n").build()).unwrap();
     }
 
-    /// The member's time is out: it gives back the place that it took in this cycle.
+    /// The member's time is out: the member gives back the place that it took in this cycle.
     fn time_out(&mut self, pod: &Pod, cycle: u64) {
         let call = self.cluster.call(cycle, pod);
         Reserve::unreserve(&mut self.plugin, &call, NodeIdx(0));
@@ -64,7 +64,7 @@ impl Scene {
         self.cluster.intern(&pod(name).label(LABEL, group).build())
     }
 
-    /// PreFilter, and if that passes Reserve and Permit.
+    /// Calls PreFilter, and then Reserve and Permit if PreFilter passes.
     fn place(&mut self, pod: &Pod) -> Result<(PermitVerdict, Vec<Effect>), Status> {
         self.n_cycles += 1;
         let call = self.cluster.call(self.n_cycles, pod);

@@ -1,5 +1,5 @@
-//! GpuBinPack: pods that want GPUs go to the nodes that have the fewest left, so that whole nodes stay free for large
-//! jobs. Pods that want no GPUs avoid nodes that have some.
+//! GpuBinPack: pods that want GPUs go to the nodes with the fewest free GPUs, so that whole nodes stay free for large
+//! jobs. Pods that want no GPUs avoid nodes with GPUs.
 //!
 //! The plugin has one argument: `resource`, which is `nvidia.com/gpu` by default.
 

@@ -107,7 +107,7 @@ impl Filter for LoadAware {
         Ok(rejected.iter().map(rejected_node).collect())
     }
 
-    /// The usage of a single pod is not known, so this answers as if no pod had been removed or added.
+    /// The usage of a single pod is unknown, so the answer ignores the removed and added pods.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(cases.iter().map(|case| self.verdict(call, case.node)).collect())
     }

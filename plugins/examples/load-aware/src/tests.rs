@@ -53,7 +53,7 @@ fn pods_count_until_a_report_that_knows_them() {
         cluster.set_pod(&pod(name).on("idle").request("cpu", "2").request("memory", "1Gi").build()).unwrap();
     }
     assert_eq!(scores(&mut cluster, &mut plugin, 20), (45, 35));
-    // They start before the next report, but for the last one.
+    // All of these pods except the last start before the next report.
     for name in ["a", "b", "c"] {
         let started = pod(name).on("idle").request("cpu", "2").request("memory", "1Gi");
         cluster.set_pod(&started.status("startTime", json!("2026-11-22T08:00:30Z")).build()).unwrap();

@@ -13,7 +13,8 @@ pub(crate) type Amounts = BTreeMap<String, i64>;
 pub(crate) struct Demand {
     /// The containers that run side by side.
     pub(crate) containers: Vec<Amounts>,
-    /// The containers that run before the others, one after the other, with the resources that the others get later.
+    /// The init containers that run before all other containers, one after the other, with the resources that the other
+    /// containers get later.
     pub(crate) init_containers: Vec<Amounts>,
 }
 

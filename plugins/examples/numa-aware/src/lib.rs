@@ -93,7 +93,7 @@ impl Filter for NumaAware {
         Ok(vec![RejectedNodes { status: Status::unresolvable(REASON), nodes: rejected.clone() }])
     }
 
-    /// The zone of a pod's resources is not known, so its eviction promises nothing.
+    /// The zone of a pod's resources is unknown, so the eviction of the pod may not help.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let verdict = |case: &DryRunCase| match self.fits(call.table, case.node) {
             true => Status::success(),

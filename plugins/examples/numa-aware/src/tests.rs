@@ -63,7 +63,7 @@ impl Scene {
     }
 }
 
-/// A Guaranteed pod whose containers ask for so many CPUs each.
+/// A Guaranteed pod whose containers each ask for this number of CPUs.
 fn guaranteed(cpus: &[&str]) -> PodMaker {
     let containers: Vec<Value> = cpus
         .iter()
@@ -95,7 +95,7 @@ fn of_other_pods_devices_count_alone() {
     assert_eq!(scene.passes(burstable("cpu", "20")), None);
     assert_eq!(scene.passes(burstable("example.com/nic", "2")), Some(true));
     assert_eq!(scene.passes(burstable("example.com/nic", "3")), Some(false));
-    // No zone lists these.
+    // No zone lists these resources.
     assert_eq!(scene.passes(burstable("example.com/fpga", "3")), Some(true));
 }
 

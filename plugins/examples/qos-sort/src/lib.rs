@@ -55,7 +55,7 @@ impl QueueSort for QosSort {
     }
 }
 
-/// 0 comes first. A pod whose class is not known yet counts as a pod without a class.
+/// Lower ranks come first. A pod whose status has no class yet counts as a pod without a class.
 fn rank(json: Option<&[u8]>) -> i64 {
     let object: Object = json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
     match object.status.qos_class.as_str() {

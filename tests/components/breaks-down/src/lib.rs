@@ -1,5 +1,5 @@
-//! Panics at PreFilter, or answers an error there, as its arguments say: `"fault"`, `"error"`, or `"fault over NAME"` to
-//! break down over the pod of that name alone.
+//! Panics at PreFilter, or answers an error at PreFilter, as its arguments say: `"fault"`, `"error"`, or `"fault over
+//! NAME"` to break down over the pod of that name alone.
 
 use berth_sdk::framework::{Call, Configure, ConfigureError, Manifest, PreFilter, Status};
 

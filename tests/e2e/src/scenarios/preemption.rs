@@ -18,7 +18,7 @@ async fn class(bench: &Bench, name: &str, value: u32) -> Result<()> {
     Ok(())
 }
 
-/// A pod that takes most of a node. It is removed immediately when it is deleted.
+/// A pod that takes most of a node. Deleting the pod removes it immediately.
 fn large(name: &str, class: &str) -> Value {
     pod(name, "3", json!({"priorityClassName": class, "terminationGracePeriodSeconds": 0}))
 }

@@ -77,7 +77,7 @@ pub(super) async fn gates(bench: &Bench) -> Result<()> {
     let path = format!("{}/gated", crate::bench::PODS);
     let one = json!({"spec": {"schedulingGates": [{"name": "example.com/second"}]}});
     bench.objects.merge(&path, &one).await?;
-    // A later pod is bound, and the gated one is not.
+    // A later pod is bound, and the gated pod is not.
     bench.create(&pod("later", "100m", json!({}))).await?;
     bench.node_of("later").await?;
     let gated = bench.pod("gated").await?.unwrap_or_default();

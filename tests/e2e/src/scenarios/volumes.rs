@@ -50,7 +50,7 @@ async fn bind(bench: &Bench, claim: &str, volume: &str) -> Result<()> {
     bench.objects.merge(&format!("{path}/status"), &json!({"status": {"phase": "Bound"}})).await.map(drop)
 }
 
-/// The scheduler names the node, the provisioner creates a volume there, and then the pod is bound.
+/// The scheduler names the node, the provisioner creates a volume for the node, and then the pod is bound.
 pub(super) async fn volume_for_first_consumer(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({"disk": "ssd"})), node("b", json!({}))]).await?;
     let _scheduler = bench.scheduler().await?;

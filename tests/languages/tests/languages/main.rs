@@ -85,7 +85,7 @@ mod methods_without_a_line {
         check("python", "plugin.py", source, "plugin.py:4: pre_filter is");
         let source = "import berth\n@berth.plugin\nclass P:\n    def reserve(self): ...\n    def filter(self): ...\n";
         refuse("python", "plugin.py", source, WITH_BOTH, "plugin.py has no method unreserve");
-        // The members that a class of a package adds are not known here.
+        // members.py does not know the members that a class of a package adds.
         refuse("python", "plugin.py", &source.replace("class P:", "class P(Base):"), WITH_BOTH, "");
     }
 
@@ -166,7 +166,7 @@ fn an_interface_that_there_is_not_is_told_with_one_that_is_alike() {
     }
 }
 
-/// What the build of the example says with another plugin.wit, if it succeeds or if it does not.
+/// The output of the build of the example with another plugin.wit, whether the build succeeds or fails.
 fn built_with_another_world(
     language: Language,
     change: impl Fn(&str) -> String,
@@ -262,8 +262,8 @@ mod columns {
         run(LANGUAGES[2], agree_with_nodes);
     }
 
-    /// The plugin throws an exception if they do not agree. More nodes than a bitmap has in one word are added, changed
-    /// and removed, and pods with them.
+    /// The plugin throws an exception if the answers do not agree. More nodes than a bitmap has in one word are added,
+    /// changed and removed, and pods with them.
     fn agree_with_nodes(language: Language) -> Result<()> {
         let plugin = folder("tests/languages/columns").join(language.folder);
         let mut harness = PluginHarness::new(&load("Columns", build(&plugin, "Columns")?)?, "null")?;
@@ -289,7 +289,7 @@ mod columns {
     }
 }
 
-/// componentize-qjs keeps the seeds and times that the engine got when it was built, unless this is prevented.
+/// componentize-qjs keeps the seeds and times that the engine got when it was built, unless the build prevents it.
 #[test]
 fn two_builds_in_javascript_have_the_same_bytes() {
     run(LANGUAGES[2], |language| {

@@ -25,7 +25,7 @@ fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
     refusal_of(language, &[(file, source)])
 }
 
-/// The same of several files. Without one of them, plugin.wit is the example's.
+/// A plugin of several files. If plugin.wit is not among the files, it is the example's.
 fn refusal_of(language: Language, files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
     let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
@@ -53,7 +53,7 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
         let told =
             "error: plugin.js:5:33: Argument of type '\"moved\"' is not assignable to parameter of type 'Action'";
         ensure!(said.starts_with(told), "{said}");
-        // If types do not show the mistake, the SDK does.
+        // The SDK reports the mistake if types do not show it.
         let said = refusal(language, "plugin.js", &source("...JSON.parse('[\"moved\"]')"))?;
         let shown = "      5 │ eventsToRegister: [on(\"Node\", ...JSON.parse('[\"moved\"]'))],";
         let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are Update, Add, Delete, UpdateNode";
@@ -69,7 +69,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
                       events_to_register = [berth.on(\"Node\", \"moved\")]\n\n    def filter(self, pod, node): ...\n    \
                       def score(self, pod, node): ...\n    def normalize(self, pod, scores): ...\n";
         let said = refusal(language, "plugin.py", source)?;
-        // `crates/plugin-cli/src/author/script.rs` makes a short message from this.
+        // `crates/plugin-cli/src/author/script.rs` makes a short message from this output.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
         let message = "\nValueError: 'moved' is no action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");
@@ -77,7 +77,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
     });
 }
 
-/// A world that misspells an interface and names another version of one.
+/// A world that misspells one interface and names another version of a second interface.
 const UNKNOWN: [&str; 2] = [
     "    export berth:scheduler/pre-filtre@0.2.0;\n    export berth:scheduler/score@0.1.0;\n",
     "error: plugin.wit:LINE: there is no interface pre-filtre (did you mean pre-filter?)\n",
@@ -145,7 +145,7 @@ fn a_score_that_is_no_int_is_a_fault_in_python() {
     });
 }
 
-/// A plugin of one file, with `interfaces` beside those that every plugin exports.
+/// A plugin of one file, with `interfaces` beside the interfaces that every plugin exports.
 fn built(
     language: Language,
     file: &str,
@@ -156,7 +156,7 @@ fn built(
     load("Mistaken", component(language, file, source, interfaces, environment)?)
 }
 
-/// The component of such a plugin.
+/// The component of a plugin of one file.
 fn component(
     language: Language,
     file: &str,

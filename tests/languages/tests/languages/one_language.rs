@@ -60,7 +60,7 @@ fn answers(plugin: &str, factory: &ComponentFactory) -> Result<()> {
     Ok(())
 }
 
-/// Each has a page in the guide.
+/// Each language has a page in the guide.
 #[test]
 fn have_pages() {
     let summary = fs::read_to_string(folder("docs/src/SUMMARY.md")).unwrap();

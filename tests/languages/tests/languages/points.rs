@@ -60,7 +60,7 @@ fn reaches(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// A plugin need not have the parts that it does not export, not even the replica or cycles.
+/// A plugin may lack every part that it does not export, even the replica and cycles.
 fn some_interfaces_alone(language: Language) -> Result<()> {
     let sdk = folder("sdks").join(language.folder);
     for (exports, points) in [
@@ -206,7 +206,7 @@ fn hints(scene: &mut Scene) -> Result<()> {
     let key = &ObjectKey::of(&notes);
     let hidden = ["Pod", "Node", "ConfigMap"].map(|resource| (resource, EventSubject::Hidden, false));
     let mut cases = Vec::from(hidden);
-    // Whether the object says yes before and after; `None` if it does not exist.
+    // Whether the object says yes before and after the event; `None` if the object does not exist.
     for (old, new, expected) in [
         (None, Some(true), true),
         (Some(false), Some(true), true),
@@ -289,7 +289,7 @@ fn placing(scene: &mut Scene) -> Result<()> {
 }
 
 /// The other plugins, which give the answer that the test wants and remember the question. An extender reports five
-/// more violations, or fails if there is a reason.
+/// more violations, or fails if `failure` has a reason.
 struct Others(Status, Vec<Removal>);
 
 impl DryRun for Others {

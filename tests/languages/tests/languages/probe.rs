@@ -20,7 +20,7 @@ pub(crate) fn a_probe_sees_everything(language: Language) -> Result<()> {
     an_error_is_an_answer(&factory)
 }
 
-/// All columns, after a full delta, after small ones, and after one that makes the table grow.
+/// All columns, after a full delta, after small deltas, and after a delta that makes the table grow.
 fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
     let mut harness = PluginHarness::new(factory, "null").unwrap();
     for generation in awkward_cluster()? {
@@ -28,7 +28,7 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
         check_probe(&mut harness, &pod)?;
         check_dry_run(&mut harness, &pod)?;
     }
-    // This node was added and removed between two deltas. The delta reports its row as removed, although the plugin
+    // The node was added and removed between two deltas. The delta reports its row as removed, although the plugin
     // never had it.
     harness.set_node(&node("fleeting").build());
     harness.remove_node("fleeting");
@@ -189,7 +189,7 @@ fn expected_dump(harness: &PluginHarness, node: NodeIdx, pod: &Pod) -> String {
     sorted(&dump(harness.cluster().table(), node, pod))
 }
 
-/// A dry run shows the table as it would be.
+/// A dry run shows the table after the change of the case.
 fn check_dry_run(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     let node = harness.cluster().node("full").context("no node")?;
     let name = harness.cluster().table().name(node);

@@ -1,5 +1,5 @@
-//! Compares the writes to the pod's claims on each feasible node, and the claims that PostFilter releases. It reserves
-//! there, reads the claims from the writes that PreBind wants, and reverts the reservation.
+//! Compares the writes to the pod's claims on each feasible node, and the claims that PostFilter releases. The check
+//! reserves on the node, reads the claims from the writes that PreBind wants, and reverts the reservation.
 
 use std::collections::BTreeMap;
 
@@ -105,8 +105,8 @@ impl Check<'_> {
         Ok(claims)
     }
 
-    /// The changes of the claims by PostFilter. Claims that some node could not use are visible in the list of those
-    /// that it may release.
+    /// The changes of the claims by PostFilter. The list of claims that PostFilter may release shows the claims that
+    /// some node could not use.
     pub(super) fn claims_after(&self, expected: &PostFilter, run: &PostFilterRun, findings: &mut Findings) {
         let mut deallocated = BTreeMap::new();
         let mut deleted = Vec::new();

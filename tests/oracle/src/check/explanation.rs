@@ -78,8 +78,8 @@ impl Check<'_> {
         analyze(&mut self.subject.profile, &self.cluster.call(self.cycle, &self.pod), &question)
     }
 
-    /// The answers about one node: those of the plugins for which PreFilter left the node out, or those of each Filter
-    /// plugin.
+    /// The answers about one node: the answers of the plugins whose PreFilter left the node out, or the answers of each
+    /// Filter plugin.
     fn refusals_at(&self, name: &str, verdict: &NodeVerdict, restricting: &BTreeMap<&String, &Verdict>) -> Verdicts {
         let of_code =
             |(plugin, it): (&String, &Verdict)| (plugin.clone(), show(&it.code, "", &[it.reasons.join(", ")]));

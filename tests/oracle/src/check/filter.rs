@@ -38,13 +38,13 @@ impl Check<'_> {
         self.real_cycle(expected, findings);
     }
 
-    /// The names of nodes to which any pod is nominated, including the pending one, whatever its priority.
+    /// The names of nodes to which any pod is nominated, including the pending pod, at any priority.
     fn nominated_nodes(&self) -> impl Iterator<Item = &str> {
         let pods = self.cluster.pending_pods().map(|pod| &**pod).chain([&self.pod]);
         pods.map(|pod| self.cluster.table().symbols.text(pod.nominated_node_name))
     }
 
-    /// The answers of the plugins about each node, if one of them fails on some node.
+    /// The answers of the plugins about each node, if a plugin fails on some node.
     pub(super) fn verdicts_with_errors(&mut self, findings: &mut Findings) {
         let case = self.case;
         for (name, expected) in case.expect.filter.iter().flatten() {

@@ -62,7 +62,7 @@ impl Check<'_> {
         self.ranking(expected, findings);
     }
 
-    /// The recorder did this before it ran PostFilter, so that the data which a Filter plugin records in dry runs was
+    /// The recorder made dry runs before PostFilter, so that the data that a Filter plugin records in dry runs was
     /// known.
     fn dry_run_potential_nodes(&mut self, expected: &PostFilter) {
         let victims_are_known = |verdict: &Verdict| verdict.reasons != [NO_VICTIMS];
@@ -223,8 +223,8 @@ impl Check<'_> {
         Ok(statuses.iter().map(|status| show_status("", status)).collect())
     }
 
-    /// Each of the best candidates wins if the other best ones are excluded, and against each of the rest alone. The
-    /// better of two candidates is the one that violates fewer budgets.
+    /// Each of the best candidates wins if the other best candidates are excluded, and wins against each worse
+    /// candidate alone. The better of two candidates violates fewer budgets.
     fn ranking(&mut self, expected: &PostFilter, findings: &mut Findings) {
         let best: BTreeSet<&str> = expected.best.iter().map(String::as_str).collect();
         let rest: Vec<&str> =

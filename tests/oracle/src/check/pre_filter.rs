@@ -11,8 +11,8 @@ use crate::{
     findings::Findings,
 };
 
-/// Each plugin was recorded on its own, including those that the cycle did not reach. They get this separate number,
-/// because they are not part of the recorded cycle.
+/// Each plugin was recorded on its own, including plugins that the cycle did not reach. Such calls get this separate
+/// number, because they are not part of the recorded cycle.
 const ALONE: u64 = CYCLE + 1;
 
 impl Check<'_> {

@@ -47,8 +47,8 @@ impl Check<'_> {
         names.iter().filter_map(|name| self.cluster.node(name)).collect()
     }
 
-    /// Whether there is no Score plugin. The cycle then gives every node 1 and asks no plugin, while the record asks
-    /// PreScore and has no sums.
+    /// Whether there is no Score plugin. The cycle of such a profile gives every node 1 and asks no plugin, while the
+    /// record asks PreScore and has no sums.
     fn nobody_scores(&self) -> bool {
         self.subject.profile.plugins.at(Point::Score).is_empty()
     }
@@ -99,7 +99,7 @@ impl Check<'_> {
         }
     }
 
-    /// Our totals plus what missing plugins contributed in the record.
+    /// Our totals plus the scores of missing plugins in the record.
     fn totals(&self, expected: &Scores) -> BTreeMap<String, i64> {
         let nodes = self.attempt.findings().feasible().iter().map(|node| self.cluster.node_name(node).to_owned());
         let missing = |node: &String| -> i64 {

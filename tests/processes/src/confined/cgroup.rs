@@ -1,5 +1,5 @@
-//! Control groups of version 1, which have one tree for memory and one for processors, and of version 2, which have one
-//! tree.
+//! Control groups of version 1, which have one tree for memory and one tree for processors, and of version 2, which
+//! have one tree.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ const PREFIX: &str = "berth-confined-";
 /// process's `/proc/self/cgroup`. Returns the folders to join, one for each tree.
 ///
 /// # Errors
-/// There is no such tree, or it may not be changed.
+/// No tree of cgroups exists, or it may not be changed.
 pub(crate) fn make(root: &Path, own: &str, memory: u64, id: u32) -> Result<Vec<PathBuf>> {
     let name = format!("{PREFIX}{id}");
     if root.join("cgroup.controllers").is_file() {
@@ -50,7 +50,7 @@ fn parent(tree: &Path, own: &str, controller: &str) -> Result<PathBuf> {
     Ok(folder.unwrap_or_else(|| tree.to_owned()))
 }
 
-/// Enables limits for the groups below this one.
+/// Enables limits for the groups below this group.
 fn enable(parent: &Path) -> Result<()> {
     let enabled = get(parent, "cgroup.subtree_control")?;
     for controller in ["memory", "cpuset"] {

@@ -27,7 +27,7 @@ fn means(facts: &Facts<'_>, term: &Value, owner: &Value, pod: &Value) -> bool {
     let listed = names.iter().any(|name| name == namespace);
     let of_owner = names.is_empty() && selector.is_null() && text(owner, "/metadata/namespace") == namespace;
     let key = (Kind::Namespace, String::new(), namespace.to_owned());
-    // A namespace that is not known counts as one without labels.
+    // An unknown namespace counts as a namespace without labels.
     let selected = selects(selector, facts.objects.get(&key).unwrap_or(&Value::Null));
     (listed || of_owner || selected) && selects(&term["labelSelector"], pod)
 }
@@ -36,7 +36,7 @@ fn domain<'a>(node: &'a Value, term: &Value) -> Option<&'a str> {
     label(node, text(term, "/topologyKey"))
 }
 
-/// The other pods and their nodes. A node that no longer exists has no domain.
+/// The other pods and their nodes. A deleted node has no domain.
 fn neighbours<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Value, &'a Value)> {
     let nodes = facts.nodes;
     facts.placed.iter().filter_map(|(pod, node)| Some((*pod, nodes.get(*node)?)))
@@ -78,7 +78,7 @@ pub(super) fn anti_affinity(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec
     broken
 }
 
-/// The anti-affinity of existing pods against this one.
+/// The anti-affinity of existing pods against the incoming pod.
 pub(super) fn anti_affinity_of_others(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> {
     let mut broken = Vec::new();
     for (other, place) in neighbours(facts) {
@@ -100,7 +100,7 @@ fn counts(constraint: &Value, pod: &Value, other: &Value) -> bool {
         && keys.into_iter().all(|key| label(pod, key).is_none() || label(pod, key) == label(other, key))
 }
 
-/// kube-scheduler counts no pod for a selector without requirements.
+/// A selector without requirements counts no pods in kube-scheduler.
 fn asks_for_nothing(constraint: &Value, pod: &Value) -> bool {
     let selector = &constraint["labelSelector"];
     let keys = items(constraint, "/matchLabelKeys").iter().filter_map(Value::as_str);
@@ -142,7 +142,7 @@ pub(super) fn skew(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> 
     broken
 }
 
-/// A cordoned node does not count as tainted here.
+/// A cordoned node does not count as tainted in the checker.
 fn is_untainted(pod: &Value, node: &Value) -> bool {
     let mut open = node.clone();
     open["spec"]["unschedulable"] = Value::Bool(false);

@@ -1,4 +1,4 @@
-//! The nodes that a pod asks for, and those that reject it.
+//! The nodes that a pod asks for, and the nodes that reject the pod.
 //!
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/>,
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>.
@@ -30,7 +30,7 @@ fn meets(value: Option<&str>, requirement: &Value) -> bool {
     }
 }
 
-/// A label selector on labels. If it is absent it selects nothing, and if it is empty it selects everything.
+/// A label selector on labels. An absent selector selects nothing, and an empty selector selects everything.
 pub(super) fn selects(selector: &Value, object: &Value) -> bool {
     if selector.is_null() {
         return false;

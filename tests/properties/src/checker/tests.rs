@@ -1,4 +1,4 @@
-//! Tests of each rule, with a placement that violates it and one that does not.
+//! Tests of each rule, with a placement that violates it and a placement that does not.
 
 use serde_json::json;
 

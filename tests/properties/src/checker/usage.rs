@@ -89,7 +89,7 @@ pub(super) fn exceeded(facts: &Facts<'_>, pod: &Value, node: &Value, on_node: &[
     broken
 }
 
-/// The address, protocol and number of each port that the pod uses on its host while it runs.
+/// The address, protocol and number of each port that the running pod uses on its host.
 fn host_ports(pod: &Value) -> BTreeSet<(String, String, u64)> {
     let sidecars = items(pod, "/spec/initContainers").iter().filter(|container| is_sidecar(container));
     let ports = sidecars.chain(items(pod, "/spec/containers")).flat_map(|container| items(container, "/ports"));

@@ -108,7 +108,7 @@ pub fn node(number: u8, recipe: &Recipe) -> Value {
             json!(random.some(&["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "Other"]));
     }
     if recipe.has(17) {
-        // The same image under one name twice.
+        // An image that is listed twice under one name.
         status["images"] = json!([
             {"names": ["app:v1", "app:v1"], "sizeBytes": 100_000_000},
             {"names": ["app:v1"], "sizeBytes": 200_000_000},

@@ -1,7 +1,7 @@
 //! Choices that depend on a seed, and recipes, which describe objects as a seed and a set of features.
 //!
 //! proptest generates and shrinks a recipe instead of an object. Features are switched off one after the other. Each
-//! feature has its own numbers, so the remaining ones stay the same.
+//! feature has its own numbers, so the remaining features do not change.
 
 use std::fmt;
 
@@ -78,7 +78,7 @@ impl Recipe {
         self.feature(feature).is_some()
     }
 
-    /// A number that no other recipe has.
+    /// A number that is unique among recipes.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         Random::new(self.seed ^ self.features.rotate_left(40)).number()

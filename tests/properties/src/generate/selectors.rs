@@ -39,7 +39,7 @@ fn node_expression(random: &mut Random) -> Value {
     }
 }
 
-/// A term of a node selector; one without requirements selects nothing.
+/// A term of a node selector. A term without requirements selects nothing.
 pub(super) fn node_term(random: &mut Random) -> Value {
     match random.below(8) {
         0 => json!({}),

@@ -101,7 +101,7 @@ impl Followers {
         Ok(native)
     }
 
-    /// Checks the percentage, if the run is long enough for that.
+    /// Checks the percentage, if the run is long enough.
     fn at_least(&self, percent: u64, of: &[Outcome]) {
         let all: u64 = self.outcomes.values().sum();
         if all < 500 {
@@ -163,8 +163,8 @@ fn one_size(node: &mut Value) {
     images.into_iter().flatten().for_each(|image| image["sizeBytes"] = 300_000_000.into());
 }
 
-/// A plugin that followed every change, natively or as a component, gives the same answers as a new one that gets the
-/// same objects at once.
+/// A plugin that followed every change, natively or as a component, gives the same answers as a new plugin that gets
+/// the same objects at once.
 #[test]
 fn followers_answer_as_newcomers_do() {
     let followers = RefCell::new(Followers::new(&WASM));

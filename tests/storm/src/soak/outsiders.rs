@@ -1,6 +1,6 @@
 //! All kinds of input from outsiders, at the same time as the pods of the soak: claims with device selectors, classes
-//! and slices; pods of a plugin that asks for a thousand effects each; clients that send nothing, send slowly or do not
-//! receive answers; files that are not plugins; and a registry that misbehaves.
+//! and slices; pods of a plugin that asks for a thousand effects for each pod; clients that send nothing, send slowly
+//! or do not receive answers; files that are not plugins; and a registry that misbehaves.
 
 use std::{
     collections::VecDeque,
@@ -50,7 +50,7 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: Pulled}]}}
 ";
 
-/// The outsiders, which act until this is dropped.
+/// The outsiders, which act until this value is dropped.
 pub(crate) struct Outsiders {
     registry: TestRegistry,
     number: u64,
@@ -73,7 +73,7 @@ impl Outsiders {
         )
     }
 
-    /// Continues until this time.
+    /// The outsiders continue until this time.
     pub(crate) async fn send_until(mut self, end: Instant, processes: Arc<Processes>) -> Result<()> {
         let options = ConnectOptions { kubeconfig: Some(processes.kubeconfig.clone()), ..ConnectOptions::default() };
         let client = connect(&options).await?.client();
@@ -173,7 +173,7 @@ fn loud_pod(name: &str) -> Value {
     })
 }
 
-/// A class, a claim of it with selectors that match nothing, the pod with the claim, and a slice.
+/// A class, a claim for the class with selectors that match nothing, the pod with the claim, and a slice.
 fn objects(number: u64) -> [Value; 4] {
     let (class, claim) = (format!("class-{number}"), format!("claim-{number}"));
     let expression = format!("device.driver == \"{}\"", "d".repeat(5_000 + usize::try_from(number).unwrap_or(0)));

@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path};
 
-use super::{MAX_LINES, above, count_texts_as_errors, in_file, is_test, lines_that_cite_what_is_not_here, orphans};
+use super::{
+    MAX_LINES, above, count_texts_as_errors, in_file, is_test, lines_that_cite_what_is_not_here, orphans, too_long,
+};
 use crate::checks::packages::Package;
 
 fn complaints_about(name: &str, text: &str) -> Vec<String> {
@@ -29,6 +31,13 @@ fn a_long_file_is_split_but_its_tests_do_not_count() {
     let lines = "fn line() {}\n".repeat(MAX_LINES);
     assert_eq!(complaints_about("a.rs", &format!("//! Long.\n{lines}")).len(), 1);
     assert_eq!(complaints_about("a.rs", &format!("//! Short.\n#[cfg(test)]\nmod tests {{\n{lines}}}\n")), [""; 0]);
+}
+
+#[test]
+fn the_binary_stays_thin_and_libraries_have_no_ceiling() {
+    assert_eq!(too_long("berth-host", 4_999), None);
+    assert!(too_long("berth-host", 5_000).is_some());
+    assert_eq!(too_long("berth-scheduler", 50_000), None);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One way to serve a request: the request itself if it is `exactly`, one of its sub-requests if it is `firstAvailable`.
+//! One way to serve a request: an `exactly` request itself, or one sub-request of a `firstAvailable` request.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct Alternative {
     pub(super) claim_idx: usize,
     /// The position of the request within its claim.
     pub(super) request_idx: usize,
-    /// The position among the alternatives of its request: 0 is the preferred one.
+    /// The position among the alternatives of its request: 0 is the preferred alternative.
     pub(super) rank: usize,
     /// The position among the alternatives of all requests of all claims.
     pub(super) ordinal: usize,

@@ -1,4 +1,5 @@
-//! The devices that a search chose. They hold references while the search runs, and none when they are kept.
+//! The devices that a search chose. The choice holds references while the search runs. A kept choice holds no
+//! references.
 
 use std::collections::BTreeMap;
 

@@ -20,15 +20,15 @@ struct ConstraintState<'p> {
     seen: SeenAttributes<'p>,
 }
 
-/// The attributes that are compared with those of a further device.
+/// The attributes that are compared with the attributes of a further device.
 #[derive(Debug)]
 enum SeenAttributes<'p> {
-    /// All must be equal. The first attribute is kept, with the number of devices.
+    /// All values must be equal. The first value is kept, with the number of devices.
     Equal { first: Option<&'p Attribute>, n_devices: usize },
-    /// All must differ.
+    /// All values must differ.
     Distinct(Vec<&'p Attribute>),
-    /// All must differ, as in Kubernetes 1.36. That release keeps the last device of each request, and forgets the
-    /// request when the request gives one of its devices back.
+    /// All values must differ, as in Kubernetes 1.36. Release 1.36 keeps the last device of each request, and forgets
+    /// the request when the request gives one of its devices back.
     DistinctByRequest { last: BTreeMap<usize, &'p Attribute>, n_devices: usize },
 }
 
@@ -69,8 +69,8 @@ impl<'p> ConstraintState<'p> {
         Self { constraint, seen }
     }
 
-    /// Whether the device meets the constraint. If so, the constraint counts it. A device that the constraint does not
-    /// concern meets it.
+    /// Whether the device meets the constraint. The constraint then counts the device. A device that the constraint
+    /// does not concern meets the constraint.
     fn add(&mut self, alternative: &Alternative, device: &'p SliceDevice) -> bool {
         if !self.applies_to(alternative) {
             return true;

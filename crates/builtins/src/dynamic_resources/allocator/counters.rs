@@ -14,14 +14,14 @@ use crate::dynamic_resources::{
 /// always give them back. The taken counters can therefore differ from the counters that the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
-    /// The remaining counters of each pool, without those of the devices that claims hold and of the search so far.
-    /// Devices of claims can exceed the counters, so amounts can be below zero.
+    /// The remaining counters of each pool, without the counters of devices that claims hold or that the search has
+    /// chosen. Devices of claims can exceed the counters, so amounts can be below zero.
     left: FxHashMap<&'p PoolId, Counters>,
 }
 
 impl<'p> CounterLedger<'p> {
-    /// Takes the counters that `device` consumes. Returns `false`, and takes nothing, if any counter of the pool would
-    /// then be below zero, even one that the device does not consume.
+    /// Takes the counters that `device` consumes. Returns `false` if any counter of the pool would then be below zero,
+    /// even a counter that the device does not consume. No counter is taken in this case.
     pub(super) fn take(&mut self, inventory: &Inventory<'_>, device: &'p SliceDevice) -> bool {
         let pool = &device.id.pool;
         let left = self.left.entry(pool).or_insert_with(|| left_in(inventory, pool));
@@ -41,7 +41,7 @@ impl<'p> CounterLedger<'p> {
     }
 }
 
-/// The counters of a pool, less what the devices of claims consume.
+/// The counters of a pool, less the amounts that the devices of claims consume.
 fn left_in(inventory: &Inventory<'_>, pool: &PoolId) -> Counters {
     let mut left = inventory.slices.facts(pool).map(|facts| facts.counters.clone()).unwrap_or_default();
     for holder in inventory.slices.devices_of(pool).filter(|device| inventory.in_use.is_held(device.number)) {

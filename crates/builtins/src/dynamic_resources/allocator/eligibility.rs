@@ -12,7 +12,8 @@ use crate::dynamic_resources::{
     objects::{DeviceTaint, DeviceToleration},
 };
 
-/// Whether the request tolerates all taints with the effect `NoSchedule` or `NoExecute`; the rules are those for pods.
+/// Whether the request tolerates all taints with the effect `NoSchedule` or `NoExecute`; the rules are the rules for
+/// pods.
 pub(super) fn tolerates(tolerations: &[DeviceToleration], taints: &[DeviceTaint]) -> bool {
     let is_enforced = |taint: &&DeviceTaint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     taints.iter().filter(is_enforced).all(|taint| tolerations.iter().any(|it| tolerates_taint(it, taint)))

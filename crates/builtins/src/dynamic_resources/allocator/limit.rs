@@ -25,7 +25,8 @@ impl SearchLimit<'_> {
         if is_over { Err(AllocationError::TimedOut) } else { Ok(()) }
     }
 
-    /// Whether the time is over. One selector can take longer than many steps, so this is checked after each selector.
+    /// Whether the time is over. One selector can take longer than many steps, so the time is checked after each
+    /// selector.
     pub(in crate::dynamic_resources) fn is_over(&self) -> bool {
         self.deadline.is_over()
     }

@@ -54,7 +54,8 @@ struct Constraint {
 #[derive(Clone, Debug)]
 struct Case {
     test_devices: Vec<TestDevice>,
-    /// The requests. A request with one alternative is `exactly`, one with several is `firstAvailable`.
+    /// The requests. A request with one alternative is `exactly`, and a request with several alternatives is
+    /// `firstAvailable`.
     requests: Vec<Vec<TestRequest>>,
     constraint: Option<Constraint>,
 }

@@ -72,8 +72,8 @@ fn device_result(features: Features, chosen: &ChosenDevice<'_>, claim_uid: &str,
     }
 }
 
-/// A UUID of version 8 (RFC 9562). It is derived from the values that make the share unique, since nothing here is
-/// random.
+/// A UUID of version 8 (RFC 9562). It is derived from the values that make the share unique, since plugins have no
+/// random numbers.
 fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     let text = format!("{claim_uid}/{device}/{position}");
     let hash = |offset: u64| {
@@ -137,7 +137,7 @@ fn node_selector(chosen: &[&ChosenDevice<'_>], node_name: &str) -> Option<NodeSe
             Placement::Selected { terms, .. } => terms,
             Placement::Nowhere | Placement::Everywhere => continue,
         };
-        // The API server accepts selectors of one term here.
+        // The API server accepts only selectors of one term in this field.
         for of_device in terms.iter().take(1) {
             extend(&mut term.match_expressions, &of_device.match_expressions);
             extend(&mut term.match_fields, &of_device.match_fields);

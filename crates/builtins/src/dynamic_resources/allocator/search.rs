@@ -5,9 +5,9 @@
 //! does not depend on the other devices: it is evaluated once and kept with the devices of the node.
 //!
 //! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. When the
-//! search goes back for the first time, it ends if some request could not be served even on its own. An error of a
-//! selector fails the search only if the search reaches that device. Neither short cut is taken where a selector fails,
-//! nor where failed tries have effects: see [`Search::tries_have_effects`].
+//! search goes back for the first time, it ends if some request could not be served even alone. An error of a selector
+//! fails the search only if the search reaches the selector's device. The short cuts are not taken if a selector fails,
+//! or if failed tries have effects: see [`Search::tries_have_effects`].
 
 use berth_model::Feature;
 
@@ -101,8 +101,8 @@ impl<'s, 'p> Search<'s, 'p> {
         search
     }
 
-    /// Whether a failed try of a device can change later results or end the search. A constraint may forbid one of all
-    /// devices, and counters may stay taken in Kubernetes 1.36.
+    /// Whether a failed try of a device can change later results or end the search. A constraint may forbid one device
+    /// of a request for all devices, and counters may stay taken in Kubernetes 1.36.
     fn tries_have_effects(&self) -> bool {
         let is_constrained = |claim: &ClaimPlan| !claim.claim.spec.devices.constraints.is_empty();
         let takes_all = |claim: &ClaimPlan| {
@@ -153,7 +153,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(false)
     }
 
-    /// Chooses the rest of the devices.
+    /// Chooses the remaining devices.
     fn devices(
         &mut self,
         position: Position,
@@ -181,7 +181,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(false)
     }
 
-    /// Takes the device and chooses the rest. Gives the device back if there is no solution with it.
+    /// Takes the device and chooses the remaining devices. Gives the device back if no solution contains it.
     fn device(
         &mut self,
         position: Position,
@@ -352,7 +352,7 @@ impl<'s, 'p> Search<'s, 'p> {
         Ok(n_possible >= n_wanted)
     }
 
-    /// Ends the search if some request could not be served even on its own.
+    /// Ends the search if some request could not be served even alone.
     fn require_possible(&mut self) -> Result<(), SearchEnd> {
         if std::mem::replace(&mut self.is_known_possible, true) {
             return Ok(());

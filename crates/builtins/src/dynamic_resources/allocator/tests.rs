@@ -101,7 +101,7 @@ impl TestInventory {
         }
     }
 
-    /// Checks the results, each as `request: device`, or the reason for having none.
+    /// Checks the results, each as `request: device`, or the reason why there are no results.
     #[track_caller]
     fn check(&mut self, devices: Value, expected: &[&str]) {
         assert_eq!(self.shown(devices.clone()), expected, "{devices}");
@@ -347,7 +347,7 @@ fn the_first_available_alternative_is_taken() {
     let of_class = json!({"source": "FromClass", "requests": ["r/pair"],
         "opaque": {"driver": "gpu.example.com", "parameters": {"c": 1}}});
     assert_eq!(config, json!([of_class, of_claim(&["r/pair"], 2), of_claim(&["r"], 3), of_claim(&[], 4)]));
-    // An alternative for all devices that matches no device does not stop the next alternative.
+    // The next alternative is tried if an alternative for all devices matches no device.
     let all = json!({"name": "all", "deviceClassName": "any", "allocationMode": "All", "selectors": cel("false")});
     let devices = json!({"requests": [{"name": "r", "firstAvailable": [all, sub("s", "any", "small", 1)]}]});
     inventory.check(devices.clone(), &["r/s: gpu-0"]);
@@ -438,7 +438,8 @@ fn a_claim_holds_32_devices_at_most() {
     assert_eq!(inventory.first(devices).choices, [1]);
 }
 
-/// KEP-5007: pools with devices that need binding come last, and the result has the conditions that they wait for.
+/// KEP-5007: pools with devices that need binding come last, and the result has the binding conditions of their
+/// devices.
 #[test]
 fn devices_that_need_binding_come_last() {
     let binding = json!({"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]});

@@ -1,9 +1,9 @@
 //! The maximum cost of evaluating an expression, computed before it runs.
 //!
-//! The interpreter does not count steps, so they are bounded from the expression alone. Every node costs one step.
-//! Functions that read texts or lists cost one more for ten characters or elements, as Kubernetes counts for functions
-//! of strings. A comprehension costs its body for each element of its range. A value of the device has the size of the
-//! largest value that a device may have.
+//! The interpreter does not count steps, so the expression alone determines the maximum cost. Every node costs one
+//! step. Functions that read texts or lists cost one more for ten characters or elements, as Kubernetes counts for
+//! functions of strings. A comprehension costs its body for each element of its range. A value of the device has the
+//! size of the largest value that a device may have.
 
 use cel::{
     IdedExpr,

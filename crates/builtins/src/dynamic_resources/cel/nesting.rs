@@ -66,7 +66,8 @@ fn ends_with_raw_prefix(before: &str) -> bool {
     before.ends_with(['r', 'R'])
 }
 
-/// The bytes of the text literal at the beginning of `rest`, quotes included; all of it if it has no end.
+/// The bytes of the text literal at the beginning of `rest`, quotes included. A literal without an end reaches to the
+/// end of `rest`.
 fn text_length(rest: &str, is_raw: bool) -> usize {
     let quote = &rest[..1];
     let triple = quote.repeat(3);

@@ -73,7 +73,7 @@ impl ConstantPatterns {
     /// The variable that replaces `text`. A new text is compiled.
     ///
     /// # Errors
-    /// The text is not a pattern, or the patterns together would take more memory than those of an expression may.
+    /// The text is not a pattern, or the patterns together would exceed the memory limit of an expression.
     pub(super) fn variable_for(&mut self, text: &str) -> Result<String, PatternError> {
         if let Some(known) = self.iter().find(|known| known.text == text) {
             return Ok(known.variable.clone());

@@ -346,7 +346,7 @@ fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
     assert_eq!(kept, [0; 3]);
 }
 
-/// The largest possible expression without patterns. 2,560 of them took 1.2 GB in a measurement.
+/// The largest possible expression without patterns. 2,560 such expressions took 1.2 GB in a measurement.
 #[test]
 fn an_expression_counts_with_all_its_nodes() {
     let large = format!("device.driver == 'd'{}", " || 1 == 2".repeat(920));
@@ -383,7 +383,7 @@ fn compiling_ends_with_the_time_of_the_search() {
     assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
 }
 
-/// kube-apiserver counts the characters of a pattern. These patterns are short, and large once they are compiled.
+/// kube-apiserver counts the characters of a pattern. The patterns are short, but large in compiled form.
 #[test]
 fn patterns_are_compiled_once_and_their_size_counts() {
     let patterns: Vec<String> = (0..245).map(|n| format!("device.driver.matches('x{n}.{{900}}')")).collect();

@@ -31,7 +31,8 @@ fn alternatives_need_their_gate() {
     assert_eq!(verdict(false), refused);
 }
 
-/// KEP-5007: without the status of devices nothing can say that a device is ready, so binding does not wait for it.
+/// KEP-5007: only the status of devices says that a device is ready. With the gate off, binding therefore does not wait
+/// for it.
 #[test]
 fn binding_waits_for_devices_only_if_their_status_is_known() {
     let waits = |is_on| {

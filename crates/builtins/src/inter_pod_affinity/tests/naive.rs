@@ -43,8 +43,9 @@ fn existing_term_matches(cluster: &ApiObjects, term: &PodAffinityTerm, owner: &P
         && selects(term.label_selector.as_ref(), &pod.metadata.labels)
 }
 
-/// Whether a term of the incoming pod `owner` matches `pod`. The namespace selector is applied to namespaces that exist.
-/// Recorded answers of kube-scheduler show that it is also applied to an empty set of labels, which is not documented.
+/// Whether a term of the incoming pod `owner` matches `pod`. The namespace selector is applied to namespaces that
+/// exist. Recorded answers of kube-scheduler show that the selector is also applied to an empty set of labels, although
+/// the documentation does not mention it.
 fn incoming_term_matches(cluster: &ApiObjects, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let selector = term.namespace_selector.as_ref();
     let listed = cluster.namespaces.get(&pod.metadata.namespace).is_some_and(|labels| selects(selector, labels));
@@ -69,13 +70,13 @@ fn preferred(affinity: Option<&PodAffinity>) -> impl Iterator<Item = (&PodAffini
     affinity.into_iter().flat_map(|it| &it.preferred).map(|it| (&it.pod_affinity_term, it.weight.into()))
 }
 
-/// The value of `key` at both nodes if they share it.
+/// The value of `key` if both nodes have the same value.
 fn together(cluster: &ApiObjects, key: &str, one: u32, other: u32) -> bool {
     let value = |node| cluster.nodes.get(&node).and_then(|labels| labels.get(key));
     value(one).is_some() && value(one) == value(other)
 }
 
-/// The reason why `node` does not pass; empty if it does.
+/// The reason why `node` does not pass; empty if the node passes.
 pub(super) fn verdict(cluster: &ApiObjects, pod: &Pod, node: u32) -> &'static str {
     let terms = required(affinity(pod));
     let matches_all = |other: &Pod| terms.iter().all(|term| incoming_term_matches(cluster, term, pod, other));

@@ -122,7 +122,7 @@ impl TwoFormCluster {
 
     fn apply(&mut self, step: Step) {
         match step {
-            // The node table holds no pods of nodes that it does not know.
+            // The node table holds only pods of known nodes.
             Step::Place { node, .. } if !self.objects.nodes.contains_key(&node) => {}
             Step::Place { slot, pod, node } => self.place(slot, *pod, node),
             Step::Remove(slot) => self.remove(slot),
@@ -151,7 +151,7 @@ fn naive_case(objects: &ApiObjects, pod: &api::Pod, node: u32, gone: &[u32], com
     naive::verdict(&other, pod, node)
 }
 
-/// Removes every pod of the node, every second one, or none, and adds `added` or not.
+/// Removes every pod, every second pod or no pod of the node, and adds `added` or not.
 fn dry_runs_agree(
     plugin: &mut InterPodAffinity,
     cluster: &mut TwoFormCluster,
@@ -248,7 +248,7 @@ proptest! {
             }
             let passed: Vec<NodeIdx> = nodes.iter().collect();
             if !passed.is_empty() {
-                // No node is removed here, so row and number of a node are the same.
+                // The test removes no node, so the row of a node equals its number.
                 cluster.place(slot, pod, choice.get(&passed).0);
             }
         }

@@ -16,7 +16,7 @@ pub(super) struct ApiObjects {
     pub(super) pods: BTreeMap<u32, (api::Pod, u32)>,
 }
 
-/// The same nodes and pods in both forms. Node 3 has the name `n3`.
+/// Nodes and pods in both forms. Node 3 has the name `n3`.
 #[derive(Debug, Default)]
 pub(super) struct TwoFormCluster {
     pub(super) objects: ApiObjects,
@@ -87,7 +87,7 @@ impl TwoFormCluster {
         self.cluster.intern(pod)
     }
 
-    /// The row of a node. A node that comes back may get another one.
+    /// The row of a node. A node that comes back may get another row.
     pub(super) fn row(&self, node: u32) -> NodeIdx {
         self.cluster.node(&format!("n{node}")).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Default constraints, for pods that have none of their own.
+//! Default constraints, for pods without constraints.
 
 use super::*;
 use crate::testing::scores;
@@ -114,7 +114,7 @@ fn system_defaults_score_nodes_without_a_zone() {
     world.place_web(1, 1);
     world.cluster.set_object(&object("v1", "Service", "service", &json!({ "app": "web" })));
     let pod = world.pod(&web(&json!([])));
-    // The penalty of n0 is 2 ln 5 + 2 on the host and 2 ln 4 + 4 in the zone. The zone adds nothing elsewhere.
+    // The penalty of n0 is 2 ln 5 + 2 on the host and 2 ln 4 + 4 in the zone. The zone adds nothing on the other nodes.
     let expected = (vec![12, 4, 2], vec![16, 83, 100]);
     assert_eq!(scores(&mut plugin("null"), &world.cluster, &pod), Ok(expected));
     let all_keys = r#"{"defaultingType":"List","defaultConstraints":[

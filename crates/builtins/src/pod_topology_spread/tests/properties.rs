@@ -231,7 +231,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same cluster twice: in the form of the model and in the form of the plugin.
+/// One cluster twice: in the form of the model and in the form of the plugin.
 struct Twins {
     nodes: Vec<ModelNode>,
     placed: Placed,

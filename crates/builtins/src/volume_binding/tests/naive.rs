@@ -110,7 +110,7 @@ proptest! {
         let pod = pod(&mut cluster, "pod", &names);
         let mut plugin = plugin();
         check(&mut plugin, &cluster, &pod, &volumes, &claims)?;
-        // The same plugin follows a volume that changes.
+        // One plugin follows a volume that changes.
         if let Some((at, spec)) = replaced.filter(|(at, _)| *at < volumes.len()) {
             cluster.set_object(&volume_of(at, &spec));
             volumes[at] = spec;

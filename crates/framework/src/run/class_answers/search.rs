@@ -88,8 +88,8 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Renews the verdicts on rows that had one before they changed, if these rows are few. One comparison then shows
-    /// that no verdict is missing.
+    /// Renews the verdicts on changed rows that had a verdict, if these rows are few. One comparison then shows that no
+    /// verdict is missing.
     fn check_few(&mut self, profile: &mut Profile, call: &Call<'_>, n_changed: usize) -> Result<(), Status> {
         if n_changed == 0 || n_changed > MAX_CHECKED_AHEAD {
             return Ok(());
@@ -160,8 +160,9 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Asks one plugin which nodes of the batch pass, leaves those in it, and returns their number. If the number is
-    /// lower than `n_nodes`, which is the number before, `scratch.removed` contains the other nodes.
+    /// Asks one plugin which nodes of the batch pass, removes all other nodes from the batch, and returns the number of
+    /// nodes that are left. `n_nodes` is the number before the call. If nodes were removed, `scratch.removed` contains
+    /// them.
     fn narrow(
         &mut self,
         profile: &mut Profile,
@@ -215,7 +216,7 @@ impl ClassAnswers {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         attempt.findings.clear_scores();
-        // This cycle must not hold the answers itself, or they would be copied when one changes.
+        // A cycle that holds the answers itself would cause a copy of all answers when one of them changes.
         attempt.findings.earlier.kept = None;
         let start = profile.meter().start(call.cycle);
         let prepared = pre_score(profile, call, nodes, attempt);
@@ -304,7 +305,7 @@ fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt
     let scores = next_scores(attempt, reused.plugin, n_nodes);
     scores.weight = reused.weight;
     match column {
-        // This cannot happen, because every node that passed was scored.
+        // The index is always valid, because every node that passed was scored.
         ScoreColumn::Empty => {}
         ScoreColumn::Same(score) => {
             scores.is_common = true;

@@ -86,7 +86,7 @@ impl Normalize for Room {
     }
 }
 
-/// A plugin that rejects the first node, and prefers the later ones.
+/// A plugin that rejects the first node, and prefers the later nodes.
 struct Later {
     manifest: Manifest,
     asked: Arc<Mutex<Asked>>,
@@ -162,7 +162,7 @@ impl Bench {
         self
     }
 
-    /// Places one more pod like the last ones; `None` if it fits on no node.
+    /// Places one more pod like the pods before; `None` if the pod fits on no node.
     fn place(&mut self, milli_cpu: i64) -> Option<NodeIdx> {
         let uid = format!("pod-{}", self.cache.n_hits());
         let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };

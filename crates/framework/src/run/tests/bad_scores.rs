@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::{DeltaSource, Hosted};
 
-/// A plugin that gives these scores, and remembers what it is reproached with.
+/// A plugin that gives these scores, and remembers the reasons with which it is blamed.
 #[derive(Default)]
 struct Wild {
     manifest: Manifest,

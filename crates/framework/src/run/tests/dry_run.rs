@@ -132,7 +132,7 @@ fn a_broken_plugin_ends_the_dry_run() {
         let (statuses, _) = ask(vec![answering(answer)], None, &cases);
         assert_eq!(statuses, Err(Status::error(format!("running \"\" filter plugin: {text}"))));
     }
-    // A failure about one node does not affect the others.
+    // A failure about one node does not affect other nodes.
     let (statuses, _) = ask(vec![answering(Ok(vec![Status::error("boom"), Status::success()]))], None, &cases);
     assert_eq!(statuses, Ok(vec![Status::error("running \"\" filter plugin: boom"), Status::success()]));
 }

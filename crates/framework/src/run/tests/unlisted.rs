@@ -1,4 +1,4 @@
-//! Plugins that read a kind which may not be listed: they judge no pod that they affect.
+//! Plugins that read an unlisted kind judge no pod that they affect.
 
 use super::*;
 use crate::{ObjectKind, UnlistedKind, UnlistedKinds};

@@ -201,7 +201,7 @@ fn files_that_take_turns_are_charged_with_the_faults_of_all() {
     }
 }
 
-/// The same file is found again, for example because only the signature beside it changed.
+/// The file is found again without a change, for example because only the signature beside it changed.
 #[test]
 fn the_same_file_found_again_is_charged_with_its_faults() {
     let mut bench = Bench::new(strict(), &["Mine"]);

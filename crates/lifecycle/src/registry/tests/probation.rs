@@ -67,7 +67,7 @@ fn a_quarantine_can_come_before_the_probation_is_over() {
     bench.put("Mine", "b");
     bench.fault("Mine", "b", 3);
     assert!(bench.serves("Mine").contains("out of service"));
-    // Faults of instances that are still there count towards the probation.
+    // Faults of instances that still exist count towards the probation.
     bench.fault("Mine", "b", 7);
     assert_eq!(bench.serves("Mine"), "a");
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Starts another process for the registry: only what is remembered and the files in `installed` are left.
+/// Starts another process for the registry: only the remembered state and the files in `installed` are left.
 fn restarted(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
     let mut bench = Bench::new(strict(), &[]);
     bench.now = now;

@@ -19,7 +19,7 @@ const MAX_DEPTH: u32 = 16;
 /// The fields of the envelope that describe the message.
 const TYPE_META: Fields = &[(1, "apiVersion", Field::Text), (2, "kind", Field::Text)];
 
-/// The body as JSON; `None` if it is not one of the messages known here.
+/// The body as JSON; `None` if the message is unknown.
 pub(crate) fn decode(body: &[u8]) -> Option<Value> {
     let envelope = EncodedMessage(body.strip_prefix(MAGIC)?);
     let type_meta = message(envelope.bytes(1)?, TYPE_META)?;
@@ -113,7 +113,7 @@ enum WireValue<'a> {
 }
 
 impl WireValue<'_> {
-    /// Whether this is the encoding of an absent field: zero, an empty text, or a message of such fields.
+    /// Whether the value is the encoding of an absent field: zero, an empty text, or a message of such fields.
     fn is_blank(self, depth: u32) -> bool {
         match self {
             Self::Varint(number) => number == 0,

@@ -16,7 +16,7 @@ pub(super) fn merge(kind: &Kind, target: &mut Value, patch: &Value) {
     merge_value(MergeContext { kind, appends: false }, &mut Vec::new(), target, patch);
 }
 
-/// Merges an applied configuration. New list elements are put after the existing ones.
+/// Merges an applied configuration. New list elements follow the existing elements.
 pub(super) fn merge_applied(kind: &Kind, target: &mut Value, configuration: &Value) {
     merge_value(MergeContext { kind, appends: true }, &mut Vec::new(), target, configuration);
 }
@@ -25,7 +25,7 @@ pub(super) fn merge_applied(kind: &Kind, target: &mut Value, configuration: &Val
 #[derive(Clone, Copy)]
 struct MergeContext<'k> {
     kind: &'k Kind,
-    /// Whether new elements are put after the existing ones. A strategic merge patch puts them in front.
+    /// Whether new elements follow the existing elements. A strategic merge patch puts them in front.
     appends: bool,
 }
 

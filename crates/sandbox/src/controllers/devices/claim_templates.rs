@@ -21,7 +21,7 @@ use crate::storage::{Object, key};
 /// An annotation of a generated claim: the name of the entry in the pod's `spec.resourceClaims`.
 const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
 
-/// Generates claims. Its keys are those of pods.
+/// Generates claims. Its keys are the keys of pods.
 pub(in crate::controllers) struct ClaimTemplateController;
 
 impl Controller for ClaimTemplateController {
@@ -72,8 +72,8 @@ fn waiting_for(state: &ClusterState, template: &Object) -> Vec<String> {
     pods.iter().filter(names_template).map(|pod| pod.key()).collect()
 }
 
-/// The name of the claim for one entry of a pod's `spec.resourceClaims`. Generates the claim if there is none. Returns
-/// `None` while the template does not exist.
+/// The name of the claim for one entry of a pod's `spec.resourceClaims`. Generates a missing claim. Returns `None`
+/// while the template does not exist.
 fn claim_for(state: &ClusterState, pod: &Object, name: &str, template: &str) -> ApiResult<Option<String>> {
     let claims = state.collection(RESOURCE_CLAIMS);
     let is_generated = |claim: &Arc<Object>| {

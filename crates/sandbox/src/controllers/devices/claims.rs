@@ -17,7 +17,7 @@ use crate::storage::key;
 /// The finalizer that prevents the removal of an allocated claim.
 const PROTECTION: &str = "resource.kubernetes.io/delete-protection";
 
-/// Cleans up claims. Its keys are those of claims.
+/// Cleans up claims. Its keys are the keys of claims.
 pub(in crate::controllers) struct DeviceClaimController;
 
 impl Controller for DeviceClaimController {

@@ -10,7 +10,7 @@ pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The annotation of a volume with the provisioner that created it for a claim.
 pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// The annotations of a claim with the provisioner that must create the volume: the former name and the current one.
+/// The annotations of a claim with the provisioner that must create the volume: the former name and the current name.
 pub(super) const PROVISIONER: [&str; 2] =
     ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
 /// The annotation of a claim or a volume with its class. It was used before a field existed.

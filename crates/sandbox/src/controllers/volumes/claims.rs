@@ -18,7 +18,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Binds claims to volumes. Its keys are those of claims.
+/// Binds claims to volumes. Its keys are the keys of claims.
 pub(in crate::controllers) struct ClaimBinder;
 
 impl Controller for ClaimBinder {

@@ -14,7 +14,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::{Object, key, split_key};
 
-/// Creates and removes the claims of pods. Its keys are those of pods.
+/// Creates and removes the claims of pods. Its keys are the keys of pods.
 pub(in crate::controllers) struct EphemeralVolumeController;
 
 impl Controller for EphemeralVolumeController {

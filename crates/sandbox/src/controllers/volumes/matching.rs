@@ -12,13 +12,13 @@ use crate::selectors::spec_selector;
 use crate::state::ClusterState;
 use crate::storage::{Object, key};
 
-/// The name of the class of a claim or a volume; empty for none.
+/// The name of the class of a claim or a volume; empty without a class.
 pub(super) fn class_name(object: &Value) -> &str {
     let old = annotation(object, CLASS_ANNOTATION);
     if old.is_empty() { text(object, "/spec/storageClassName") } else { old }
 }
 
-/// The class of a claim, if it has one that exists.
+/// The class of a claim; `None` if the claim names no class, or the class does not exist.
 pub(super) fn class_of(state: &ClusterState, claim: &Value) -> Option<Arc<Object>> {
     state.collection(STORAGE_CLASSES).get(class_name(claim))
 }
@@ -64,9 +64,9 @@ pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
         && has_modes(volume, claim)
 }
 
-/// The volume for a claim. A volume that is reserved for the claim comes first. If there is none, and the claim does
-/// not wait for a node, it is the free volume with the fewest access modes. If several volumes have equally few, it is
-/// the smallest of them.
+/// The volume for a claim. A volume that is reserved for the claim comes first. Otherwise, if the claim does not wait
+/// for a node, the result is the free volume with the fewest access modes. If several volumes have equally few, the
+/// smallest of them is the result.
 pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Option<Arc<Object>> {
     let (volumes, _) = state.collection(VOLUMES).list("");
     let reserved = volumes.iter().find(|volume| {

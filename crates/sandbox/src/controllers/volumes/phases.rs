@@ -71,7 +71,7 @@ fn release(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-/// Frees a volume if its claim is bound to another volume. A volume that was created for the claim is released.
+/// Frees a volume whose claim is bound to another volume. A volume that was created for the claim is released.
 fn give_back(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     if !annotation(&volume.value, PROVISIONED_BY).is_empty() {
         return release(state, volume);

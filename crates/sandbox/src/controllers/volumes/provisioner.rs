@@ -1,5 +1,5 @@
-//! Creates volumes for claims, as the storage drivers of a cluster do. It acts for every provisioner, whatever its
-//! name, except `kubernetes.io/no-provisioner`.
+//! Creates volumes for claims, as the storage drivers of a cluster do. It acts for provisioners of every name except
+//! `kubernetes.io/no-provisioner`.
 
 use http::StatusCode;
 use serde_json::{Value, json};

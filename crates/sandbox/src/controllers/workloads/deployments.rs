@@ -1,4 +1,4 @@
-//! The deployment controller: it creates replica sets, and moves replicas from the old ones to the current one.
+//! The deployment controller: it creates replica sets, and moves replicas from the old replica sets to the current set.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Letters and digits that cannot form words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Reconciles deployments. Its keys are those of deployments.
+/// Reconciles deployments. Its keys are the keys of deployments.
 pub(in crate::controllers) struct DeploymentController;
 
 /// The number of replicas that a deployment wants, and the range that a rollout may use.
 #[derive(Debug, Clone, Copy)]
 struct RolloutBounds {
     wanted: i64,
-    /// The maximum number of replicas beyond the wanted ones.
+    /// The maximum number of replicas beyond the wanted number.
     max_surge: i64,
     /// The maximum number of wanted replicas that may be unavailable.
     max_unavailable: i64,
@@ -138,7 +138,7 @@ impl RolloutBounds {
             None => (wanted * 25 + rounding) / 100,
         };
         let (max_surge, max_unavailable) = (share("maxSurge", 99), share("maxUnavailable", 0));
-        // If both were zero, no replica could be replaced.
+        // No replica could be replaced if both bounds were zero.
         let max_unavailable = if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable };
         Self { wanted, max_surge, max_unavailable }
     }

@@ -12,7 +12,7 @@ use crate::fields::pods::{is_done, is_ready};
 use crate::state::ClusterState;
 use crate::storage::Object;
 
-/// The pods that an object controls, without those that are finished or being deleted.
+/// The pods that an object controls, without pods that are finished or being deleted.
 pub(super) fn pods_of(state: &ClusterState, owner: &Object) -> Vec<Arc<Object>> {
     let (pods, _) = state.collection(PODS).list(owner.namespace());
     let is_controlled = |pod: &Arc<Object>| owners::controls(owner, &pod.value);
@@ -41,7 +41,7 @@ pub(super) fn count(workload: &mut Value, pods: &[Arc<Object>]) {
     }
 }
 
-/// Writes a number, which is left out if it is zero.
+/// Writes a number. Zero is left out.
 pub(super) fn set_count(status: &mut Map<String, Value>, field: &str, number: usize) {
     if number == 0 {
         status.remove(field);

@@ -15,7 +15,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Reconciles replica sets. Its keys are those of replica sets.
+/// Reconciles replica sets. Its keys are the keys of replica sets.
 pub(in crate::controllers) struct ReplicaSetController;
 
 impl Controller for ReplicaSetController {
@@ -48,8 +48,8 @@ impl Controller for ReplicaSetController {
     }
 }
 
-/// Sorts pods by how long they should be kept. Bound pods come before pending ones, ready pods before others, and old
-/// pods before new ones.
+/// Sorts pods by how long they should be kept. Bound pods come before pending pods, ready pods before others, and old
+/// pods before new pods.
 fn in_order_to_keep(mut pods: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
     pods.sort_by_cached_key(|pod| {
         let is_bound = !text(&pod.value, "/spec/nodeName").is_empty();

@@ -17,7 +17,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::{Object, key};
 
-/// Reconciles stateful sets. Its keys are those of stateful sets.
+/// Reconciles stateful sets. Its keys are the keys of stateful sets.
 pub(in crate::controllers) struct StatefulSetController;
 
 impl Controller for StatefulSetController {

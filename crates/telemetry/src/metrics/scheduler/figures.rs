@@ -41,7 +41,7 @@ pub type PluginTimings = BTreeMap<(String, String), Timing>;
 pub struct Distribution {
     /// The upper bounds, each with the number of values up to it. The numbers are cumulative.
     pub buckets: Vec<(f64, u64)>,
-    /// The number of all values, including those beyond the last bucket.
+    /// The number of all values, including values beyond the last bucket.
     pub count: u64,
 }
 

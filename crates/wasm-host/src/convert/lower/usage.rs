@@ -9,7 +9,7 @@ const MAX_ROWS: usize = 8;
 
 /// The content of the delta, row by row, if it contains only the usage of some nodes.
 pub(crate) fn only_usage(delta: &Delta) -> Option<Vec<Usage>> {
-    // Every field is named here, so that a new field is not forgotten.
+    // The pattern names every field, so that a new field is not forgotten.
     let Delta {
         generation: _,
         full,

@@ -15,7 +15,7 @@ berth_sdk::export!(PerNode<{{name}}>: Score);
 
 const METRIC: &str = "example.com/load";
 
-/// The plugin's `pluginConfig`: it takes none.
+/// The plugin's `pluginConfig`. The plugin takes no arguments.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Args {}

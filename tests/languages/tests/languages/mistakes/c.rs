@@ -12,7 +12,7 @@ use crate::{compared, failed, run};
 
 const C: Language = LANGUAGES[0];
 
-/// What lists.py says about a plugin with this list and this member, and whether it takes the plugin.
+/// The output of lists.py for a plugin with this list and this member, and whether lists.py accepts the plugin.
 fn looked_at(list: &str, member: &str) -> Result<(bool, String)> {
     let plugin = tempfile::tempdir()?;
     let source = format!("{list}\nconst struct berth_plugin berth_plugin = {{\n    {member},\n}};\n");
@@ -53,7 +53,7 @@ fn a_list_without_its_end_is_refused() {
     }
 }
 
-/// Such an array is not among the members of `berth_plugin`.
+/// The array is not among the members of `berth_plugin`.
 #[test]
 fn a_list_of_nodes_without_its_end_is_refused() {
     let stored = |before: &str, array: &str, value: &str| {
@@ -96,7 +96,7 @@ fn a_member_that_is_null_is_no_member() {
     assert!(!is_taken && said.contains("exports filter, and berth_plugin has no .filter: write it"), "{said}");
 }
 
-/// The compiler would put other memory behind such a list, and the plugin would fail in `describe` without a line.
+/// Other memory would follow a list without its end, and the plugin would fail in `describe` without a line.
 #[test]
 fn a_list_without_its_end_is_refused_although_its_entry_is_a_macro() {
     let defined = "#define ZONE PREFIX \"/zone\"  // the key\n#define PREFIX \"topology.kubernetes.io\"\n#define END NULL\n\
@@ -116,7 +116,8 @@ fn a_list_without_its_end_is_refused_although_its_entry_is_a_macro() {
     assert_eq!(looked_at(events, ".events_to_register = on").unwrap(), (false, error.to_owned()));
 }
 
-/// What lists.py does not see in the source, the compiler sees in a call, and the SDK when the component is loaded.
+/// The compiler finds mistakes in a call that lists.py does not see in the source. The SDK finds others when the
+/// component is loaded.
 #[test]
 fn a_list_with_an_entry_that_is_none_is_refused() {
     run(C, |language| {

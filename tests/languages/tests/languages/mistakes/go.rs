@@ -11,7 +11,8 @@ use crate::run;
 
 const GO: Language = LANGUAGES[3];
 
-/// A plugin in Go that exports what the example does. Sixteen lines, so that what comes behind begins at line 17.
+/// A plugin in Go with the exports of the example. The plugin has sixteen lines, so that code behind the plugin begins
+/// at line 17.
 pub(super) const SOURCE: &str = r#"package plugin
 
 import "berth"
@@ -49,7 +50,7 @@ fn an_error_of_the_compiler_names_the_file_as_the_author_does() {
     });
 }
 
-/// For Go such a method is one of the plugin's own, and it would not be called.
+/// Go would take the method as the plugin's own, and nothing would call it.
 #[test]
 fn a_method_that_is_not_the_sdks_is_refused() {
     run(GO, |language| {
@@ -76,7 +77,7 @@ fn a_method_that_is_not_the_sdks_is_refused() {
     });
 }
 
-/// Without this, Go's message has a line of a file that the build makes.
+/// Without this line, Go's message names a line of a file that the build makes.
 #[test]
 fn a_package_that_cannot_be_a_plugin_is_refused_with_its_line() {
     let other = ("other.go", "// Package other is not the plugin's.\npackage other\n");

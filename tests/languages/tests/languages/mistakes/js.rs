@@ -9,7 +9,7 @@ use crate::run;
 
 const JAVASCRIPT: Language = LANGUAGES[2];
 
-/// A plugin with these members beside its name and version, which exports what the example does.
+/// A plugin with these members beside its name and version, with the exports of the example.
 fn source(members: &str) -> String {
     let rest = "  score: () => 1,\n  normalize: (_pod, scores) => scores,\n};\n";
     format!(
@@ -68,7 +68,7 @@ fn a_plugin_that_is_not_exported_is_told_with_the_line_to_write() {
     });
 }
 
-/// A helper may have any name, and so may what a class inherits.
+/// A helper may have any name, and so may an inherited method.
 #[test]
 fn members_that_the_plugin_uses_itself_or_inherits_are_no_mistake() {
     run(JAVASCRIPT, |language| {

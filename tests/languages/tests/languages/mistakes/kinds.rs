@@ -1,4 +1,4 @@
-//! Objects of a kind that the manifest does not name: the plugin finds none, and the SDK says so once.
+//! Objects of a kind that the manifest does not name: the plugin finds no objects, and the SDK says so once.
 
 use anyhow::{Result, ensure};
 use berth_model::Pod;

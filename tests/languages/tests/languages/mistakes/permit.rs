@@ -1,4 +1,4 @@
-//! Answers of Permit and arguments of effects that the contract does not have. A fault names the value, the method and the
+//! Answers of Permit and arguments of effects that are not in the contract. A fault names the value, the method and the
 //! line.
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -34,7 +34,7 @@ fn check(language: Language, file: &str, source: &str, faults: &[(&str, &str)]) 
     Ok(())
 }
 
-/// What comes out of `any` has no type, so that the build cannot refuse it.
+/// A result of `any` has no type, so the build cannot refuse it.
 const JAVASCRIPT: &str = r#"import { effects } from "berth";
 const any = (value) => JSON.parse(JSON.stringify(value));
 const go = { kind: "v1/ConfigMap", namespace: "a", name: "go" };
@@ -176,7 +176,7 @@ func (plugin) Permit(pod *berth.Pod, node *berth.Node) berth.Verdict {
 }
 "#;
 
-/// The compiler refuses the other mistakes.
+/// The compiler refuses all other mistakes.
 #[test]
 fn an_effect_that_is_none_is_a_fault_in_go() {
     run(LANGUAGES[3], |language| {

@@ -16,7 +16,7 @@ fn source(members: &str) -> String {
     format!("import berth\n\n\n@berth.plugin\nclass Mistaken:\n    name = \"Mistaken\"\n    version = \"1\"\n{members}")
 }
 
-/// What members.py says about a plugin's files, which it must refuse.
+/// The output of members.py for a plugin's files, which members.py must refuse.
 fn members_refused(files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
     for (file, source) in files {
@@ -29,7 +29,7 @@ fn members_refused(files: &[(&str, &str)]) -> Result<String> {
     Ok(said)
 }
 
-/// A module that is installed for the user, and one in a virtual environment.
+/// A module that is installed for the user, and a module in a virtual environment.
 #[test]
 fn what_is_installed_on_the_machine_is_no_part_of_a_component() {
     run(PYTHON, |language| {
@@ -57,7 +57,7 @@ fn what_is_installed_on_the_machine_is_no_part_of_a_component() {
     });
 }
 
-/// A module that the plugin can do without, and one of the folder, need no package.
+/// An optional module and a module of the folder need no package.
 #[test]
 fn a_package_that_is_not_in_the_folder_is_warned_of() {
     let plugin = tempfile::tempdir().unwrap();

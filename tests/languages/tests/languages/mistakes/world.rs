@@ -9,7 +9,7 @@ use crate::run;
 
 const WORLD: &str = "package local:plugin;
 
-/// What the plugin exports.
+/// The exports of the plugin.
 world plugin {
     import berth:scheduler/host@0.2.0;
     export berth:scheduler/lifecycle@0.2.0;
@@ -19,7 +19,7 @@ world plugin {
 }
 ";
 
-/// A plugin's file, its source, and the name that the member `columns` has there.
+/// A plugin's file, its source, and the name of the member `columns` in this source.
 fn source(language: Language) -> (&'static str, &'static str, &'static str) {
     match language.folder {
         "c" => (
@@ -48,7 +48,7 @@ fn source(language: Language) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-/// What the build says of a world that is changed in one place.
+/// The output of the build for a world that is changed in one place.
 fn said(language: Language, from: &str, to: &str) -> Result<String> {
     ensure!(WORLD.contains(from), "{from}");
     let (file, source, _) = source(language);

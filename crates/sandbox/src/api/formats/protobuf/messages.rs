@@ -1,11 +1,11 @@
 //! The messages that `kubectl create` can send, with the fields that it sets: field number, name in JSON, type. The
-//! numbers are those of the `generated.proto` files in <https://github.com/kubernetes/api>.
+//! numbers come from the `generated.proto` files in <https://github.com/kubernetes/api>.
 //!
 //! A field that is not listed may only be empty; otherwise the body is refused. The numbers never change, so the tables
 //! are valid for every version of Kubernetes.
 
-/// How a field of a message becomes JSON. An empty text, the number zero and the flag false mean that the
-/// field is absent, because the encoding does not distinguish them.
+/// The conversion of a message's field to JSON. An empty text, the number zero and the flag false mean that the field
+/// is absent, because the encoding does not distinguish them.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Field {
     Text,

@@ -1,11 +1,4 @@
-//! A scene through a scheduler process and an API server, over HTTP.
-//!
-//! The scheduler is a process of its own, so its processor time and memory are its own as well. This process creates
-//! the pods and watches them; the sandbox is a third process.
-
-mod scheduler;
-mod server;
-mod users;
+//! A scene through the processes: objects are created in order, and a watch shows the bindings.
 
 use std::{
     collections::BTreeMap,
@@ -14,21 +7,17 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_bench::{
-    Conditions, Run, Runner, usage,
+    Run, RunConditions, Runner, usage,
     workload::{Change, Changes, SCHEDULER_NAME, Scene},
 };
 use berth_cluster::{WatchEvent, WatchHandle, Watches, spawn_watches};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, sync::mpsc};
 
-pub(super) use self::{
-    scheduler::Program,
-    server::Server,
-    users::{Users, View},
-};
-use self::{
-    scheduler::SchedulerProcess,
-    server::{Objects, RunningServer},
+use crate::{
+    scheduler::{Program, SchedulerProcess},
+    server::{Objects, RunningServer, Server},
+    users::Users,
 };
 
 /// The time without an event about a pod after which the remaining pods count as lost.
@@ -43,8 +32,9 @@ const INITIAL: &str = "init-";
 const MEASURED: &str = "pod-";
 const READY: &str = "ready-";
 
+/// A [`Runner`] that starts an API server and a scheduler for each run.
 #[derive(Debug)]
-pub(super) struct Processes {
+pub struct Processes {
     server: Server,
     name: String,
     program: Program,
@@ -64,7 +54,10 @@ struct Follower {
 
 impl Processes {
     /// `name` is shown to people.
-    pub(super) fn new(server: Server, program: Program, users: Users, name: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The runtime of tokio cannot be started.
+    pub fn new(server: Server, program: Program, users: Users, name: &str) -> Result<Self> {
         let through = match &server {
             Server::Sandbox => "http",
             Server::Cluster(_) => "kubeconfig",
@@ -81,7 +74,7 @@ impl Runner for Processes {
         self.name.clone()
     }
 
-    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
+    fn run(&mut self, scene: Scene, conditions: &RunConditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
         let Self { server, program, users, runtime, .. } = self;
         runtime.block_on(async {
             let server = server.start().await?;
@@ -97,7 +90,7 @@ async fn play(
     program: &Program,
     users: Users,
     scene: &Scene,
-    conditions: &Conditions,
+    conditions: &RunConditions,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Run> {
     let objects = server.objects();
@@ -142,7 +135,7 @@ async fn play(
     Ok(run)
 }
 
-/// The time from the moment at which each pod was due until it was bound, even if the pod was created late.
+/// The time from the due moment of each pod to its binding, even if the pod was created late.
 fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -> Vec<Duration> {
     let latency = |(at, pod): (usize, &Value)| {
         let (_, bound) = follower.nodes.get(pod["metadata"]["name"].as_str()?)?;

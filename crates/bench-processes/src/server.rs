@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_cluster::{Client, Creator, ObjectRef, WatchEvent, Watches, WriteError, Writer, spawn_watches};
+use berth_cluster::{
+    Client, ConnectOptions, Creator, ObjectRef, USER_AGENT, WatchEvent, Watches, WriteError, Writer, connect,
+    spawn_watches,
+};
 use berth_config::Usage;
 use berth_model::KindRef;
 use berth_telemetry::chain;
@@ -17,14 +20,12 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::sandbox_command;
-
 /// Requests that may be under way at the same time.
 const AT_A_TIME: usize = 16;
 
 /// The place where pods are created.
 #[derive(Clone, Debug)]
-pub(in crate::bench_command) enum Server {
+pub enum Server {
     /// A new sandbox for each run.
     Sandbox,
     /// The cluster of this kubeconfig.
@@ -32,7 +33,7 @@ pub(in crate::bench_command) enum Server {
 }
 
 /// A server that is ready for one run.
-pub(super) struct RunningServer {
+pub(crate) struct RunningServer {
     dir: Folder,
     kubeconfig: PathBuf,
     client: Client,
@@ -57,7 +58,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // If this fails, some files stay in the temporary directory.
+        // After a failure, some files stay in the temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -65,7 +66,7 @@ impl Drop for Folder {
 impl Server {
     /// # Errors
     /// The server cannot be started or reached, or belongs to a cluster with nodes.
-    pub(super) async fn start(&self) -> Result<RunningServer> {
+    pub(crate) async fn start(&self) -> Result<RunningServer> {
         let dir = std::env::temp_dir().join(format!("berth-bench-{}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = Folder(dir);
@@ -77,12 +78,22 @@ impl Server {
             }
             Self::Cluster(kubeconfig) => (kubeconfig.clone(), None),
         };
-        let client = sandbox_command::connection(&kubeconfig).await?.client();
+        let client = client(&kubeconfig).await?;
         if let Self::Cluster(kubeconfig) = self {
             refuse_nodes(&client, kubeconfig).await?;
         }
         Ok(RunningServer { dir, kubeconfig, client, sandbox, created: Mutex::default() })
     }
+}
+
+async fn client(kubeconfig: &Path) -> Result<Client> {
+    let options = ConnectOptions {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        user_agent: USER_AGENT.to_owned(),
+        ..ConnectOptions::default()
+    };
+    let connection = connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))?;
+    Ok(connection.client())
 }
 
 fn start_sandbox(kubeconfig: &Path) -> Result<Killed> {
@@ -126,20 +137,20 @@ async fn refuse_nodes(client: &Client, kubeconfig: &Path) -> Result<()> {
 }
 
 impl RunningServer {
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir.0
     }
 
     /// The admin socket of the scheduler that is measured.
-    pub(super) fn admin_socket(&self) -> PathBuf {
+    pub(crate) fn admin_socket(&self) -> PathBuf {
         self.dir().join("admin.sock")
     }
 
-    pub(super) fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    pub(super) fn objects(&self) -> Objects<'_> {
+    pub(crate) fn objects(&self) -> Objects<'_> {
         let writer = Writer::new(self.client.clone());
         Objects { server: self, creator: Creator::new(self.client.clone()), writer }
     }
@@ -148,7 +159,7 @@ impl RunningServer {
     ///
     /// # Errors
     /// An object cannot be deleted.
-    pub(super) async fn stop(self) -> Result<()> {
+    pub(crate) async fn stop(self) -> Result<()> {
         let created = std::mem::take(&mut *self.created.lock().unwrap_or_else(PoisonError::into_inner));
         let objects = self.objects();
         // Pods are deleted before the objects that they need.
@@ -166,14 +177,14 @@ impl RunningServer {
 
 /// Creates and deletes objects.
 #[derive(Clone)]
-pub(super) struct Objects<'a> {
+pub(crate) struct Objects<'a> {
     server: &'a RunningServer,
     creator: Creator,
     writer: Writer,
 }
 
 impl Objects<'_> {
-    pub(super) fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         &self.server.client
     }
 
@@ -181,7 +192,7 @@ impl Objects<'_> {
     ///
     /// # Errors
     /// The server does not take an object.
-    pub(super) async fn create_each(&self, objects: &[Value]) -> Result<()> {
+    pub(crate) async fn create_each(&self, objects: &[Value]) -> Result<()> {
         let mut creator = self.creator.clone();
         for object in objects {
             self.create(&mut creator, object).await?;
@@ -193,7 +204,7 @@ impl Objects<'_> {
     ///
     /// # Errors
     /// The server does not take an object.
-    pub(super) async fn create_all(&self, objects: Vec<Value>) -> Result<()> {
+    pub(crate) async fn create_all(&self, objects: Vec<Value>) -> Result<()> {
         let Some(first) = objects.first() else { return Ok(()) };
         let mut creator = self.creator.clone();
         // The creator looks the kind up for the first object, and its clones then know it.
@@ -212,7 +223,7 @@ impl Objects<'_> {
     ///
     /// # Errors
     /// The server does not take an object.
-    pub(super) async fn create_at_rate(&self, objects: Vec<Value>, started: Instant, rate: f64) -> Result<()> {
+    pub(crate) async fn create_at_rate(&self, objects: Vec<Value>, started: Instant, rate: f64) -> Result<()> {
         let mut creating = stream::FuturesUnordered::new();
         for (at, object) in objects.iter().enumerate() {
             let due = started + Duration::from_secs_f64(f64::from(u32::try_from(at)?) / rate);
@@ -244,7 +255,7 @@ impl Objects<'_> {
     ///
     /// # Errors
     /// The server refuses the request.
-    pub(super) async fn delete(&self, object: &Value) -> Result<()> {
+    pub(crate) async fn delete(&self, object: &Value) -> Result<()> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let kind = KindRef::of_kind(&text(&object["apiVersion"]), &text(&object["kind"]));
         let object = ObjectRef {

@@ -11,7 +11,7 @@ use axum::{
     body::Body,
     http::{Request, StatusCode, header},
 };
-use berth_bench::Answers;
+use berth_bench::AnswerTimes;
 use clap::ValueEnum;
 use futures::StreamExt as _;
 use hyper::client::conn::http1;
@@ -26,7 +26,7 @@ const EVENTS: &str = "text/event-stream";
 
 /// A view of the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(in crate::bench_command) enum View {
+pub enum View {
     /// The first view
     #[default]
     Now,
@@ -38,23 +38,25 @@ pub(in crate::bench_command) enum View {
 
 /// The number of users of each kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::bench_command) struct Users {
-    pub(in crate::bench_command) browsers: u16,
+pub struct Users {
+    /// Browsers that show the scheduler's page.
+    pub browsers: u16,
     /// The view that the browsers show.
-    pub(in crate::bench_command) view: View,
-    pub(in crate::bench_command) explains: bool,
+    pub view: View,
+    /// Whether a user explains the pods, one after the other.
+    pub explains: bool,
 }
 
 /// Users that ask until this value is dropped.
-pub(super) struct AskingUsers {
-    answers: Arc<Mutex<Answers>>,
+pub(crate) struct AskingUsers {
+    answers: Arc<Mutex<AnswerTimes>>,
     tasks: JoinSet<()>,
 }
 
 impl Users {
     /// Lets the users ask the scheduler on this socket. `pods` are the pods of the namespace `default` to explain.
-    pub(super) fn ask(self, socket: &Path, pods: Vec<String>) -> AskingUsers {
-        let answers = Arc::<Mutex<Answers>>::default();
+    pub(crate) fn ask(self, socket: &Path, pods: Vec<String>) -> AskingUsers {
+        let answers = Arc::<Mutex<AnswerTimes>>::default();
         let mut tasks = JoinSet::new();
         for _ in 0..self.browsers {
             tasks.spawn(browse(socket.to_owned(), self.view.path(), Arc::clone(&answers)));
@@ -66,7 +68,7 @@ impl Users {
     }
 
     /// The words in the runner's name; empty if nobody asks.
-    pub(in crate::bench_command) fn words(self) -> String {
+    pub(crate) fn words(self) -> String {
         let view = match self.view {
             View::Now => "",
             View::Pods => " of pending pods",
@@ -90,14 +92,14 @@ impl View {
 
 impl AskingUsers {
     /// Ends the questions, and returns the times of the answers so far.
-    pub(super) fn answers(mut self) -> Answers {
+    pub(crate) fn answers(mut self) -> AnswerTimes {
         self.tasks.abort_all();
         std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Shows a view of the page, and follows it.
-async fn browse(socket: PathBuf, view: &'static str, answers: Arc<Mutex<Answers>>) {
+async fn browse(socket: PathBuf, view: &'static str, answers: Arc<Mutex<AnswerTimes>>) {
     let time = loop {
         let asked = Instant::now();
         match get(&socket, view, HTML).await {
@@ -115,7 +117,7 @@ async fn browse(socket: PathBuf, view: &'static str, answers: Arc<Mutex<Answers>
 }
 
 /// Explains one pod after the other.
-async fn explain(socket: PathBuf, pods: Vec<String>, answers: Arc<Mutex<Answers>>) {
+async fn explain(socket: PathBuf, pods: Vec<String>, answers: Arc<Mutex<AnswerTimes>>) {
     for pod in pods.iter().cycle() {
         let asked = Instant::now();
         if get(&socket, &format!("/explain?namespace=default&name={pod}"), "application/json").await.is_ok() {
