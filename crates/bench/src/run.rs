@@ -76,7 +76,7 @@ pub struct AnswerTimes {
     pub first_views: Vec<Duration>,
 }
 
-impl Answers {
+impl AnswerTimes {
     /// Whether any answer came.
     pub(crate) fn came(&self) -> bool {
         !self.explanations.is_empty() || !self.first_views.is_empty()

@@ -13,9 +13,9 @@ use axum::{
     http::{Request, Response, StatusCode, header},
 };
 use berth_explain::{
-    Analysis, Combination, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReason, Outcome,
-    PluginReport as Refuser, PluginScore, PluginWords, PodIdentity, Preemption, RankedNode, ReasonCount, Refusals,
-    Rejected, Sampled, State, Subject, Suggestion, ViolatedBudget,
+    Analysis, Combination, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReason, Outcome, PluginAnalysis,
+    PluginScore, PluginWords, PodIdentity, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State,
+    Subject, Suggestion, ViolatedBudget,
 };
 use berth_lifecycle::PluginState;
 use berth_model::Time;
@@ -185,7 +185,7 @@ fn analysis(best: Vec<RankedNode>) -> Analysis {
     Analysis {
         nodes: 3,
         error: Some(own()),
-        plugins: vec![Refuser {
+        plugins: vec![PluginAnalysis {
             plugin: own(),
             rejected: 3,
             alone: 1,

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use berth_bench::{
-    Conditions,
-    engine::{Engine, default_profile},
+    RunConditions,
+    engine::{EngineRunner, default_profile},
     run::{first_difference, run_once},
     workload::{Scale, Size, WORKLOADS, Workload},
 };
@@ -29,13 +29,13 @@ fn components() -> Vec<Arc<dyn PluginFactory>> {
 #[test]
 fn every_workload_goes_to_the_same_nodes() {
     let components = components();
-    let mut wasm = Engine::new("wasm", Box::new(|| default_profile(&components)));
-    let mut native = Engine::native();
+    let mut wasm = EngineRunner::new("wasm", Box::new(|| default_profile(&components)));
+    let mut native = EngineRunner::native();
     for workload in WORKLOADS {
         let size = size(workload);
-        let place = |engine: &mut Engine<'_>, equivalence_cache| {
+        let place = |engine: &mut EngineRunner<'_>, equivalence_cache| {
             let conditions =
-                Conditions { percentage_of_nodes_to_score: 0, equivalence_cache, rate: None, allocations: None };
+                RunConditions { percentage_of_nodes_to_score: 0, equivalence_cache, rate: None, allocations: None };
             run_once(engine, workload, size, 2, &conditions)
                 .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
                 .placements
