@@ -14,10 +14,10 @@
 //! - The *explainer* has the usual priority, and answers questions of people, one at a time. While all processors are
 //!   busy, a thread of low priority gets about a twentieth of one, so an answer would take twenty times its processor
 //!   time. For a question, the explainer also brings the copy up to date, which is at most [`EVERY`] behind. It has the
-//!   follower fill a new copy. While further questions wait, the explainer rests after each for as long as it worked, so
-//!   that many questions take at most half of a processor from the scheduling thread.
+//!   follower fill a new copy. While further questions wait, the explainer rests after each for as long as it worked, at
+//!   most for [`MAX_REST`]. Many short questions then take at most half of a processor from the scheduling thread.
 //!
-//! The explainer waits for a follower that is busy with the copy, so a question may sometimes wait for one batch or one
+//! The explainer waits for a follower that is busy with the copy, so a question may sometimes wait for one update or one
 //! view at low priority.
 
 use std::{
@@ -303,13 +303,22 @@ impl ExplainerThread {
         while let Some(Question { as_of, read }) = self.next_question(worked) {
             let begun = Instant::now();
             let as_of = if self.has_it_filled() { AsOf::Before } else { as_of };
-            self.shared.read(as_of, Read::Nodes(read));
+            self.answer(as_of, read);
             worked = begun.elapsed();
         }
     }
 
-    /// Waits for a question. If one waits already, the thread first rests for as long as it `worked` for the last one.
-    /// `None` means that no more questions will come.
+    /// Answers a question. The copy may have been dropped since the explainer looked at it. The follower then waits for
+    /// a reader, and a reader is sent to it so that it updates the new copy and drops it in time.
+    fn answer(&self, as_of: AsOf, read: ReadNodes) {
+        if self.shared.read(as_of, Read::Nodes(read)) {
+            // If there is no room, the follower has readers.
+            let _ = self.reads.try_send(Read::Pods(Box::new(|_: PodList<'_>| ())));
+        }
+    }
+
+    /// Waits for a question. If one waits already, the thread first rests for as long as it `worked` for the last one,
+    /// at most for [`MAX_REST`]. `None` means that no more questions will come.
     fn next_question(&self, worked: Duration) -> Option<Question> {
         match self.questions.try_recv() {
             Ok(question) => {
@@ -349,8 +358,8 @@ impl SharedCopy {
         self.lock().as_ref().is_some_and(|kept| kept.copied.is_filled && !kept.copied.view.lists_pods_only())
     }
 
-    /// Lets `read` read the copy, which is made if there is none.
-    fn read(&self, as_of: AsOf, read: Read) {
+    /// Lets `read` read the copy, which is made if there is none. Returns whether there is a new copy.
+    fn read(&self, as_of: AsOf, read: Read) -> bool {
         let mut shared = self.lock();
         let is_new = shared.is_none();
         let kept = shared.get_or_insert_with(Kept::new);
@@ -368,7 +377,9 @@ impl SharedCopy {
             error!("an answer from the copy of the scheduler's data panicked; the scheduler is not affected");
             // The copy may be in any state.
             self.end(&mut shared);
+            return false;
         }
+        is_new
     }
 
     /// Updates the copy while nobody reads it, or drops it if nobody has done so for a while.
@@ -645,6 +656,21 @@ mod tests {
         let read = move |copied: &mut Copied| answer.try_send(n_on_nodes(&copied.view)).expect("the reader waits");
         shared.read(AsOf::Now, Read::Nodes(Box::new(read)));
         number.recv().expect("an answer")
+    }
+
+    /// A follower that waits for readers has no copy. Without a reader, it would never drop the copy of the explainer.
+    #[test]
+    fn the_follower_takes_care_of_a_copy_that_the_explainer_makes() {
+        let (sender, requests) = mpsc::channel(1);
+        drop(requests);
+        let (reads, incoming) = channel::sync_channel(1);
+        let (_, questions) = channel::sync_channel(1);
+        let explaining = ExplainerThread { questions, reads, shared: shared(sender) };
+        let is_sent = || {
+            explaining.answer(AsOf::Now, Box::new(|_: &mut Copied| ()));
+            incoming.try_recv().is_ok()
+        };
+        assert_eq!([is_sent(), is_sent()], [true, false], "the follower has the copy already at the second question");
     }
 
     /// The scheduling thread made a batch before the reader came, and it arrives only now.

@@ -398,7 +398,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// The routes.
 struct Served {
-    /// The probes and the metrics of the process, which HTTPS serves from the start. Only the socket takes these routes.
+    /// The probes and the metrics of the process, for the socket. HTTPS serves such routes of its own from the start.
     process: Router,
     /// The routes for callers of HTTPS.
     resources: Router,

@@ -256,7 +256,8 @@ impl Followed {
         Self { placing, settings, number, n_changes: 0, is_complete: false }
     }
 
-    /// The configuration is changing, so the scheduler does not know the name of the profile yet.
+    /// The name of a profile that the scheduler does not know yet, because the configuration is changing. `None` if the
+    /// scheduler knows all of them.
     fn unknown<'p>(&self, profiles: &'p [Profile]) -> Option<&'p str> {
         profiles.iter().map(|profile| profile.scheduler_name.as_str()).find(|name| !self.placing.knows(name))
     }
