@@ -63,8 +63,11 @@ pub(crate) fn violated(table: &ClusterTable, victims: &[&Pod]) -> Vec<ViolatedBu
 
 impl Budget {
     /// Whether the eviction of a pod in the budget's namespace counts. A budget with an empty selector protects no pod,
-    /// as in kube-scheduler (`filterPodsWithPDBViolation`).
+    /// and no budget protects a pod without labels, as in kube-scheduler (`filterPodsWithPDBViolation`).
     fn covers(&self, table: &ClusterTable, pod: &Pod) -> bool {
+        if pod.labels.is_empty() {
+            return false;
+        }
         let text = |sym| table.symbols.text(sym).to_owned();
         let labels: api::StringMap = pod.labels.iter().map(|&(key, value)| (text(key), text(value))).collect();
         let selector = LabelMatcher::compile(self.spec.selector.as_ref());

@@ -229,6 +229,22 @@ fn preemption_is_told_and_not_done() {
     assert_eq!(cluster.table().pods().n_pods(), 1, "it is there still");
 }
 
+/// As in kube-scheduler, even if the selector of the budget selects the pod.
+#[test]
+fn no_budget_protects_a_pod_without_labels() {
+    let mut cluster = TestCluster::default();
+    cluster.set_node(&sized("a", "2").build());
+    let low = pod("low").uid("low").on("a").request("cpu", "2").spec("priority", json!(-1)).build();
+    cluster.set_pod(&low).expect("a pod with a node");
+    let selector = json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]});
+    cluster.set_object(&json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "pdb", "namespace": "default"}, "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": 0}}));
+    let explanation = explained(&mut cluster, &pod("web").request("cpu", "1").build());
+    let preemption = explanation.analysis.and_then(|it| it.preemption).expect("it was tried");
+    assert_eq!((preemption.victims, preemption.violated_budgets), (1, Vec::new()));
+}
+
 #[test]
 fn a_node_that_is_asked_about_says_all_that_refuses_it_or_its_rank() {
     let web = pod("web").request("cpu", "1200m").build();

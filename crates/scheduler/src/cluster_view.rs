@@ -201,7 +201,11 @@ impl ClusterView {
         }
         let result = work(self);
         if let Some((uid, pod)) = removed {
-            self.set_pod(uid, Some(pod));
+            if !self.lists_pods_only {
+                place(&mut self.cache, &uid, Some(&pod));
+            }
+            // The pod's name is still known, unless another pod has the name by now.
+            self.pods.insert(uid, pod);
         }
         result
     }

@@ -294,12 +294,22 @@ fn node_report(report: &NodeReport) -> Markup {
         @else if let Some(rank) = report.rank {
             p { "It fits, and ranks " (rank) " of the nodes that fit." }
             @if let Some(scores) = &report.scores {
-                (ranking(&report.winner.iter().chain([scores]).cloned().collect::<Vec<_>>(), "Its scores now, beside the best node"))
+                (compared(scores, report.winner.as_ref()))
             }
         } @else {
             p { "It does not fit: " (lacks(&NearNode { node: report.node.clone(), reasons: report.reasons.clone(), lacks: report.lacks.clone() })) }
         }
     }
+}
+
+/// The scores of a node, beside [`NodeReport::winner`].
+fn compared(scores: &RankedNode, winner: Option<&RankedNode>) -> Markup {
+    let caption = match winner {
+        Some(_) => "Its scores now, beside the node that the pod has or would get",
+        None => "Its scores now",
+    };
+    let nodes: Vec<RankedNode> = winner.into_iter().chain([scores]).cloned().collect();
+    ranking(&nodes, caption)
 }
 
 #[cfg(test)]

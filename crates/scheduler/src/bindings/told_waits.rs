@@ -79,8 +79,8 @@ impl Binding {
     }
 }
 
-/// What a plugin that holds the pod waits for, in words, with the refusal of one of its effects; `None` if it has not
-/// said anything.
+/// The objects that a plugin waits for while it holds the pod, in words, with the refusal of one of its effects. `None`
+/// if the plugin has not said anything.
 pub(super) fn words(wait: Option<&ObjectWait>, refused: Option<&str>) -> Option<String> {
     let objects = wait.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
     let why = wait.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());

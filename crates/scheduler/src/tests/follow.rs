@@ -1,14 +1,16 @@
 //! A copy that applies all changes equals the scheduler.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use berth_model::Sym;
+use berth_model::{Pod, Sym};
 use berth_queue::SubQueue;
 
 use berth_framework::DeltaSource as _;
 
 use super::kit::{Bench, assigned, node, pod, pod_maker};
-use crate::{BindingStage, ClusterView, CopyKind, Event, PodHolder, PodPlace, Scheduler, Totals};
+use crate::{
+    BindingStage, ChangeBatch, ClusterView, CopyKind, Event, FollowedPod, PodHolder, PodPlace, Scheduler, Totals,
+};
 
 /// Applies the changes until none are left.
 pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
@@ -57,7 +59,7 @@ fn of_scheduler(scheduler: &Scheduler) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn queued(queue: SubQueue, rejectors: &[std::sync::Arc<str>], attempts: u32) -> String {
+fn queued(queue: SubQueue, rejectors: &[Arc<str>], attempts: u32) -> String {
     format!("in {}, rejected by {rejectors:?} in attempt {attempts}", queue.as_str())
 }
 
@@ -294,4 +296,22 @@ fn a_pod_is_found_by_its_name_after_another_pod_had_it() {
     bench.event(delete(31));
     catch_up(&mut view, &mut bench);
     assert!(view.find_pod("default", "web").is_none());
+}
+
+/// The question is about the pod that leaves, and the other pod has come already.
+#[test]
+fn a_question_about_a_pod_leaves_its_name_to_another_pod() {
+    let mut bench = Bench::with_nodes(1, 1);
+    let mut view = ClusterView::default();
+    bench.apply(pod_maker("web", 1).uid("uid-0").build());
+    catch_up(&mut view, &mut bench);
+    let pod = view.pod("uid-0").map(|pod| Pod { uid: "uid-1".into(), ..Pod::clone(pod.pod()) }).expect("it is known");
+    let (limits, nominated_node, place) = (None, Sym::NONE, PodPlace::Unscheduled);
+    let other = FollowedPod { pod: Arc::new(pod), limits, nominated_node, place };
+    view.apply(ChangeBatch { pods: vec![("uid-1".into(), Some(other))], ..ChangeBatch::default() });
+    view.without_pod("uid-0", |_| ());
+    let found = |view: &ClusterView| view.find_pod("default", "web").map(|pod| pod.pod().uid.to_string());
+    assert_eq!(found(&view).as_deref(), Some("uid-1"));
+    view.apply(ChangeBatch { pods: vec![("uid-0".into(), None)], ..ChangeBatch::default() });
+    assert_eq!(found(&view).as_deref(), Some("uid-1"));
 }
