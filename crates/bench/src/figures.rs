@@ -61,7 +61,8 @@ pub struct Figures {
     pub explanation_millis: Option<Latency>,
     #[serde(default)]
     pub first_view_millis: Option<Latency>,
-    /// The cost of the copy that the scheduler keeps for the page and for explanations, if users asked.
+    /// The cost of the copy that the scheduler keeps for the page and for explanations, without the explanations
+    /// themselves. `None` if no user asked.
     #[serde(default)]
     pub copy: Option<ThreadCost>,
     /// Allocations for each pod, where they are counted.
@@ -90,7 +91,8 @@ pub struct ThreadCost {
     pub percent_of_core: f64,
 }
 
-/// The scheduler's thread that keeps the copy for the page and for explanations.
+/// The scheduler's thread that keeps the copy for the page and for explanations. The explanations themselves take the
+/// time of the thread `explainer`.
 const COPY_THREAD: &str = "follower";
 
 /// The engine's elapsed time for a pod, by kind of work, in microseconds.
