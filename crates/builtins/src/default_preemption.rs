@@ -16,13 +16,10 @@ use berth_framework::{
     Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, HintCall, Permission, PostFilter,
     PostFilterOutcome, QueueingHint, Status, run,
 };
-use berth_model::{Column, Feature, Features, NodeIdx, NodeSet, Pod};
+use berth_model::{Column, DisruptionBudgets, Feature, Features, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
 
-use self::{
-    budgets::Budgets,
-    victims::{Candidate, Victim},
-};
+use self::victims::{Candidate, Victim};
 use crate::{
     args::{self, ArgsError},
     built_in::{BuiltIn, Descriptor, plugin},
@@ -42,7 +39,7 @@ pub struct DefaultPreemption {
     /// minimum number.
     min_percentage: usize,
     min_absolute: usize,
-    budgets: Budgets,
+    budgets: DisruptionBudgets,
     features: Features,
 }
 
@@ -51,7 +48,7 @@ impl BuiltIn for DefaultPreemption {
         name: "DefaultPreemption",
         columns: &[Column::Name],
         pods: true,
-        objects: &[Budgets::KIND],
+        objects: &[budgets::KIND],
         events_to_register: &[("Pod", ClusterEvent::DELETE)],
         effects: &[Permission::Evict, Permission::Nominate],
         ..Descriptor::BLANK
@@ -69,7 +66,7 @@ impl BuiltIn for DefaultPreemption {
         if min_percentage == 0 && min_absolute == 0 {
             return Err(invalid_percentage("cannot be zero at the same time as minCandidateNodesAbsolute").into());
         }
-        Ok(Self { min_percentage, min_absolute, budgets: Budgets::new(), features })
+        Ok(Self { min_percentage, min_absolute, budgets: DisruptionBudgets::default(), features })
     }
 }
 

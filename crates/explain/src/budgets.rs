@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClusterTable, ObjectView, Pod, api, selector::LabelMatcher};
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use berth_model::{ClusterTable, DisruptionBudgets, Pod};
+use serde::{Deserialize, Serialize};
 
 /// A budget that allows fewer evictions than a preemption needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,56 +22,22 @@ pub struct ViolatedBudget {
     pub victims: usize,
 }
 
-/// The fields of a budget that count here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Budget {
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Spec {
-    selector: Option<api::LabelSelector>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Status {
-    disruptions_allowed: i64,
-    /// The pods that `disruptions_allowed` already counts as evicted, by name.
-    disrupted_pods: Option<BTreeMap<String, IgnoredAny>>,
-}
-
 /// The budgets that the eviction of all these pods would violate.
 pub(crate) fn violated(table: &ClusterTable, victims: &[&Pod]) -> Vec<ViolatedBudget> {
-    let mut budgets: ObjectView<Budget> = ObjectView::new("policy/v1", "PodDisruptionBudget");
+    let mut budgets = DisruptionBudgets::default();
     budgets.refresh(table.objects());
-    let mut violated = Vec::new();
-    for (namespace, name, budget) in budgets.iter() {
-        let covered = victims.iter().filter(|pod| table.symbols.text(pod.namespace) == namespace);
-        let n_covered = covered.filter(|pod| budget.covers(table, pod)).count();
-        let allowed = budget.status.disruptions_allowed;
-        if n_covered > usize::try_from(allowed).unwrap_or(0) {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            violated.push(ViolatedBudget { namespace, name, allowed, victims: n_covered });
+    let mut needed: BTreeMap<(&str, &str), ViolatedBudget> = BTreeMap::new();
+    for pod in victims {
+        let namespace = table.symbols.text(pod.namespace);
+        for (name, budget) in budgets.protecting(table, pod) {
+            let needed = needed.entry((namespace, name)).or_insert_with(|| ViolatedBudget {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                allowed: budget.disruptions_allowed(),
+                victims: 0,
+            });
+            needed.victims += 1;
         }
     }
-    violated
-}
-
-impl Budget {
-    /// Whether the eviction of a pod in the budget's namespace counts. A budget with an empty selector protects no pod,
-    /// and no budget protects a pod without labels, as in kube-scheduler (`filterPodsWithPDBViolation`).
-    fn covers(&self, table: &ClusterTable, pod: &Pod) -> bool {
-        if pod.labels.is_empty() {
-            return false;
-        }
-        let text = |sym| table.symbols.text(sym).to_owned();
-        let labels: api::StringMap = pod.labels.iter().map(|&(key, value)| (text(key), text(value))).collect();
-        let selector = LabelMatcher::compile(self.spec.selector.as_ref());
-        let is_selected = selector.is_ok_and(|selector| !selector.is_empty() && selector.matches(&labels));
-        is_selected && !self.status.disrupted_pods.iter().flatten().any(|(name, _)| **name == *pod.name)
-    }
+    needed.into_values().filter(|budget| budget.victims > usize::try_from(budget.allowed).unwrap_or(0)).collect()
 }

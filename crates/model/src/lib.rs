@@ -9,6 +9,7 @@ pub mod cluster_table;
 pub mod condition_reason;
 pub mod delta;
 pub mod digest;
+mod disruption_budgets;
 pub mod duration;
 pub mod features;
 pub mod intern;
@@ -42,6 +43,7 @@ pub use delta::{
     Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns, Usage,
 };
 pub use digest::{BinaryId, Digest, DigestError};
+pub use disruption_budgets::{DisruptionBudget, DisruptionBudgets};
 pub use features::{Feature, Features, Release};
 pub use kind_ref::KindRef;
 pub use node::Node;

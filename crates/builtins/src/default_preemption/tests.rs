@@ -58,7 +58,7 @@ impl Fixture {
     }
 
     fn budget(&mut self, name: &str, json: serde_json::Value) {
-        let StaticKind { api_version, kind } = Budgets::KIND;
+        let StaticKind { api_version, kind } = budgets::KIND;
         let key = ObjectKey {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
@@ -272,11 +272,11 @@ fn every_matching_budget_counts_a_victim() {
         let status = serde_json::json!({"disruptionsAllowed": allowed});
         fixture.budget(name, serde_json::json!({"spec": {"selector": selector}, "status": status}));
     }
-    let mut budgets = Budgets::new();
+    let mut budgets = DisruptionBudgets::default();
     let table = fixture.cluster.table();
     budgets.refresh(table.objects());
     let pods: Vec<&Pod> = table.pods().iter().map(|(_, pod, _)| &**pod).collect();
-    assert_eq!(budgets.violated(table, pods.into_iter()), [true, true]);
+    assert_eq!(budgets::violated(&budgets, table, pods.into_iter()), [true, true]);
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn many_victims_take_few_dry_runs() {
     for capacity in [1, 50, 100] {
         let dry_run = FixedCapacity { table: fixture.cluster.table(), capacity, n_cases: &fixture.n_cases };
         let mut counted = Counted(dry_run, 0);
-        let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut counted).unwrap();
+        let answers = victims::dry_run(&call, &[NodeIdx(0)], &DisruptionBudgets::default(), &mut counted).unwrap();
         assert_eq!(answers.first().unwrap().as_ref().unwrap().victims.len(), 101 - capacity);
         assert!(counted.1 < 20, "{} dry runs", counted.1);
     }
@@ -421,7 +421,7 @@ proptest! {
         let pod = fixture.pod("pod", 10, |_| {});
         let call = fixture.cluster.call(1, &pod);
         let mut dry_run = RandomFit { seed, n_calls: 0 };
-        let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut dry_run).unwrap();
+        let answers = victims::dry_run(&call, &[NodeIdx(0)], &DisruptionBudgets::default(), &mut dry_run).unwrap();
         let mut removed: Vec<PodIdx> = (0..24).map(PodIdx).collect();
         for idx in (0..24).map(PodIdx) {
             let others: Vec<PodIdx> = removed.iter().copied().filter(|other| *other != idx).collect();
@@ -456,7 +456,7 @@ proptest! {
         let call = fixture.cluster.call(1, &pod);
         let mut dry_run = FixedCapacity { table, capacity, n_cases: &fixture.n_cases };
         let nodes: Vec<NodeIdx> = table.nodes().iter().collect();
-        let budgets = Budgets::new();
+        let budgets = DisruptionBudgets::default();
         let together = victims::dry_run(&call, &nodes, &budgets, &mut dry_run).unwrap();
         for (&node, answer) in nodes.iter().zip(together) {
             let alone = victims::dry_run(&call, &[node], &budgets, &mut dry_run).unwrap().remove(0);

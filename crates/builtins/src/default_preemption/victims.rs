@@ -13,9 +13,9 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use berth_framework::{Call, DryRun, Preemption, Removal, Status};
-use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
+use berth_model::{ClusterTable, DisruptionBudgets, NodeIdx, Pod, PodIdx};
 
-use super::budgets::Budgets;
+use super::budgets;
 
 /// A node on which the pod fits once the victims are gone.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ pub(super) fn started_at(pod: &Pod) -> i64 {
 pub(super) fn dry_run(
     call: &Call<'_>,
     nodes: &[NodeIdx],
-    budgets: &Budgets,
+    budgets: &DisruptionBudgets,
     filters: &mut dyn DryRun,
 ) -> Result<Vec<Result<Candidate, Status>>, Status> {
     let mut results: Vec<Result<Candidate, Status>> = Vec::with_capacity(nodes.len());
@@ -177,8 +177,8 @@ impl<'a> VictimSearch<'a> {
         Self { position, node, potential, n_decided: 0, evicted: Vec::new(), n_guesses: 1, guess: true, candidate }
     }
 
-    fn sort_by_violation(&mut self, call: &Call<'_>, budgets: &Budgets) {
-        let violated = budgets.violated(call.table, self.potential.iter().map(|it| &**it.pod));
+    fn sort_by_violation(&mut self, call: &Call<'_>, budgets: &DisruptionBudgets) {
+        let violated = budgets::violated(budgets, call.table, self.potential.iter().map(|it| &**it.pod));
         for (potential, violates_budget) in self.potential.iter_mut().zip(violated) {
             potential.violates_budget = violates_budget;
         }
