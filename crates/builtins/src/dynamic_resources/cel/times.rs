@@ -287,6 +287,9 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_overload!(env, fn text_of_duration: (Duration) -> CelString, name = "string")?;
     add_overload!(env, fn text_of_timestamp: (Instant) -> CelString, name = "string")?;
     add_overload!(env, fn seconds_of_timestamp: (Instant) -> CelInt, name = "int")?;
+    add_overload!(env, fn nanoseconds_of_duration: (Duration) -> CelInt, name = "int")?;
+    add_overload!(env, fn same_duration: (Duration) -> Duration, name = "duration")?;
+    add_overload!(env, fn same_timestamp: (Instant) -> Instant, name = "timestamp")?;
     add_member_overload!(env, fn hours_of: (Duration) -> CelInt, name = "getHours")?;
     add_member_overload!(env, fn minutes_of: (Duration) -> CelInt, name = "getMinutes")?;
     add_member_overload!(env, fn seconds_of: (Duration) -> CelInt, name = "getSeconds")?;
@@ -320,6 +323,19 @@ fn text_of_timestamp(this: &Instant) -> CelString<'static> {
 
 fn seconds_of_timestamp(this: &Instant) -> CelInt {
     this.0.as_second().into()
+}
+
+/// cel-go converts a duration as well; the specification has only timestamps.
+fn nanoseconds_of_duration(this: &Duration) -> CelInt {
+    this.0.into()
+}
+
+fn same_duration(this: &Duration) -> Duration {
+    *this
+}
+
+fn same_timestamp(this: &Instant) -> Instant {
+    *this
 }
 
 fn hours_of(this: &Duration) -> CelInt {
