@@ -139,8 +139,9 @@ fn copy_tracked_files(place: &Path) -> Result<()> {
 }
 
 fn cargo_home() -> Result<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    // An empty variable counts as unset, as for cargo.
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("CARGO_HOME").or_else(|| variable("HOME").map(|home| home.join(".cargo")));
     fs::canonicalize(home.context("neither CARGO_HOME nor HOME is set")?).context("the home of cargo")
 }
 
