@@ -187,6 +187,14 @@ impl Gates {
         self.release
     }
 
+    /// The minor version of the oldest release that a component of the cluster may have:
+    /// `--min-compatibility-version`.
+    #[must_use]
+    pub fn oldest_minor(&self) -> u32 {
+        let minor = self.release.minor();
+        if self.none_is_older { minor } else { minor.saturating_sub(1) }
+    }
+
     /// The gate with its default.
     fn find(&self, name: &str) -> Option<FeatureGate> {
         find(self.release, name).map(|gate| self.by_default(gate))
