@@ -202,26 +202,28 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
         steps = steps.saturating_add(estimate.steps);
         sizes.push(estimate.size);
     }
-    let (extra, size) = match (namespace(call), call.func_name.as_str()) {
+    let (extra, size) = match (namespace(call), function_name(call)) {
         (Some("lists"), "range") => range_of_numbers(call),
-        (Some("sets"), "contains" | "equivalent" | "intersects") => (comparisons(&sizes), Size::SCALAR),
+        // The functions of `sets` compare each element of one list with each element of the other.
+        (Some("sets"), "contains" | "equivalent" | "intersects") => {
+            (product(sizes.get(1..).unwrap_or_default(), |size| size.count), Size::SCALAR)
+        }
         _ => function_estimate(call, &sizes),
     };
     Estimate { steps: steps.saturating_add(extra), size }
 }
 
 /// The name before a function. It may be the namespace of the function, or a variable, as in
-/// `cel.bind(lists, [1], lists.sort())`.
+/// `cel.bind(lists, [1], lists.sort())`. If there is a function of this namespace, it is called even if there is such a
+/// variable.
 fn namespace(call: &CallExpr) -> Option<&str> {
     let Expr::Ident(name) = &call.target.as_deref()?.expr else { return None };
-    Some(name)
+    Some(name.trim_start_matches('.'))
 }
 
-/// The steps of a function of `sets`, which compares each element of one list with each element of the other. If `sets`
-/// is a variable, `contains` reads its text instead.
-fn comparisons(sizes: &[Size]) -> u64 {
-    let Some((target, lists)) = sizes.split_first() else { return 0 };
-    product(lists, |size| size.count).saturating_add(target.weight / 10)
+/// The name of the function, without the dot that makes a name absolute: `.size(text)` is `size(text)`.
+pub(super) fn function_name(call: &CallExpr) -> &str {
+    call.func_name.trim_start_matches('.')
 }
 
 /// The numbers of `lists.range`. How many they are must be constant, since it is not known otherwise.
@@ -243,7 +245,7 @@ fn function_estimate(call: &CallExpr, sizes: &[Size]) -> (u64, Size) {
     let all = sizes.iter().copied().reduce(Size::and).unwrap_or(Size::SCALAR);
     let text = sizes.first().map_or(1, |text| text.weight);
     let text = Size { count: text, element: text, weight: text };
-    match call.func_name.as_str() {
+    match function_name(call) {
         "_?_:_" => (0, sizes.iter().skip(1).copied().reduce(Size::max).unwrap_or(Size::SCALAR)),
         "_&&_" | "_||_" | "!_" | "@not_strictly_false" => (0, Size::SCALAR),
         "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "contains" | "startsWith" | "endsWith" | "size" => {

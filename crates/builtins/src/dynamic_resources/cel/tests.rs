@@ -258,6 +258,9 @@ fn functions_of_large_lists_are_refused() {
         check_error(&of_variable, "exceeds cost limit");
         check_true(&[&format!("cel.bind({variable}, [2, 1], {variable}.sort() == [1, 2])")]);
     }
+    check_error("size(.lists.range(1000000)) > 0", "exceeds cost limit");
+    check_error(&format!(".sets.contains({list}, {list})"), "exceeds cost limit");
+    check_true(&["size(.lists.range(3)) == 3", r#".matches(device.driver, "^dra") && .sets.contains([1], [1])"#]);
     let doubled = (0..30).fold("size(l) > 0".to_owned(), |rest, _| format!("cel.bind(l, l + l, {rest})"));
     check_error(&format!("cel.bind(l, [[]], {doubled})"), "exceeds cost limit");
     check_true(&["[1, 2].sum() == 3"]);
