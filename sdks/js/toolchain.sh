@@ -8,7 +8,7 @@
 #        toolchain.sh --check  succeed only if nothing is missing, and fetch nothing
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-toolchains=${BERTH_TOOLCHAINS:-${XDG_CACHE_HOME:-$HOME/.cache}/berth/toolchains}
+toolchains=${BERTH_TOOLCHAINS:-${XDG_CACHE_HOME:-${HOME:?is not set: set BERTH_TOOLCHAINS}/.cache}/berth/toolchains}
 home=$toolchains/npm-$(cksum < "$here/package-lock.json" | cut -d ' ' -f 1)
 
 if [ "${1-}" = --check ]; then [ -d "$home" ] && exit 0 || exit 1; fi

@@ -119,7 +119,7 @@ fn release_before(scratch: &Path) -> Result<Option<PathBuf>> {
     let tag = String::from_utf8(found.stdout)?.trim().to_owned();
     let (clone, out) = (scratch.join("clone"), scratch.join(&tag));
     run("git", &["clone", "--quiet", "--no-hardlinks", "--branch", &tag, ".", &clone.display().to_string()])?;
-    let architecture = env::consts::ARCH.replace("x86_64", "amd64").replace("aarch64", "arm64");
+    let architecture = architecture();
     let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     command.args(["xtask", "release", "--arch", &architecture, "--out"]).arg(&out).current_dir(&clone);
     command.env("CARGO_TARGET_DIR", clone.join("target"));
@@ -134,7 +134,7 @@ fn release_before(scratch: &Path) -> Result<Option<PathBuf>> {
 fn unpack(release: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     let to = to.display().to_string();
-    let program = program_archive();
+    let program = format!("-linux-{}.tar.gz", architecture());
     for ending in ["-deploy.tar.gz", program.as_str()] {
         let archive = file(release, ending)?.display().to_string();
         run("tar", &["-C", &to, "--strip-components=1", "-xf", &archive])?;
@@ -147,9 +147,9 @@ fn unpack(release: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn program_archive() -> String {
-    let architecture = env::consts::ARCH.replace("x86_64", "amd64").replace("aarch64", "arm64");
-    format!("-linux-{architecture}.tar.gz")
+/// The name of this machine's architecture in a release.
+fn architecture() -> String {
+    env::consts::ARCH.replace("x86_64", "amd64").replace("aarch64", "arm64")
 }
 
 /// The file whose name ends so.

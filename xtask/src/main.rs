@@ -208,6 +208,13 @@ fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> 
     Ok(())
 }
 
+/// The folder in which cargo keeps its downloads. An empty variable counts as unset, as for cargo.
+fn cargo_home() -> Result<PathBuf> {
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("CARGO_HOME").or_else(|| variable("HOME").map(|home| home.join(".cargo")));
+    home.context("neither CARGO_HOME nor HOME is set")
+}
+
 /// Removes the variables that cargo sets for this crate. Build scripts that watch these variables would otherwise run
 /// again after each change between `cargo xtask` and plain cargo, and cargo would compile everything above them again.
 fn without_own_variables(command: &mut Command) {

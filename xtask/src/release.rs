@@ -22,7 +22,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{output_of, release::options::Options, run, run_with, setup, target_dir};
+use crate::{cargo_home, output_of, release::options::Options, run, run_with, setup, target_dir};
 
 /// The maximum size of a packed image.
 const MAX_IMAGE_BYTES: u64 = 70_000_000;
@@ -293,8 +293,7 @@ fn write_texts(arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
 /// The flags that keep paths of this machine out of the program.
 fn flags() -> Result<String> {
     let here = env::current_dir().context("cannot find the current folder")?;
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).context("HOME is not set")?;
+    let home = cargo_home()?;
     let target = fs::canonicalize(target_dir()).context("cannot find the target folder")?;
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     // The compiler applies the last prefix that matches.

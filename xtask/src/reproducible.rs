@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, run, setup, target_dir, without_own_variables};
+use crate::{cargo, cargo_home, run, setup, target_dir, without_own_variables};
 
 const USAGE: &str = "usage: cargo xtask reproducible [--release [OPTION OF cargo xtask release ...]]";
 
@@ -102,7 +102,7 @@ fn scratch(name: &str) -> Result<PathBuf> {
 /// The home of cargo, and another home. The other home has the same crates under another path, and the same
 /// configuration of registries.
 fn homes(scratch: &Path) -> Result<[PathBuf; 2]> {
-    let home = cargo_home()?;
+    let home = fs::canonicalize(cargo_home()?).context("the home of cargo")?;
     let other = scratch.join("another-home-of-cargo");
     fs::create_dir_all(&other)?;
     for shared in ["registry", "config.toml"] {
@@ -136,12 +136,6 @@ fn copy_tracked_files(place: &Path) -> Result<()> {
         fs::copy(name, &to).with_context(|| name.to_owned())?;
     }
     Ok(())
-}
-
-fn cargo_home() -> Result<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
-    fs::canonicalize(home.context("neither CARGO_HOME nor HOME is set")?).context("the home of cargo")
 }
 
 #[cfg(test)]

@@ -275,6 +275,7 @@ mod tests {
         assert!(!gates.is_on("NodeDeclaredFeatures") && gates.is_on("PodLevelResources"));
         assert!(asked("1.36", "", &["DRADeviceTaints=false"]).is_ok(), "DeviceTaintRules are off in 1.36");
         assert!(asked("1.37", "", &["DRADeviceTaints=false"]).is_err());
+        assert!(asked("", "", &["ContainerRestartRules=false"]).is_err());
         assert!(asked("", "", &["MatchLabelKeysInPodTopologySpread=false"]).is_err());
     }
 

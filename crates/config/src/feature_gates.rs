@@ -118,13 +118,14 @@ const KEYS: &str = "matchLabelKeys and mismatchLabelKeys of pod affinity always 
 const RESIZES: &str = "the resources of an in-place resize always have their default effect";
 
 /// Gates that may be on only while other gates are on, with these other gates, as far as they can be switched
-/// (`defaultKubernetesFeatureGateDependencies` in Kubernetes' `pkg/features/kube_features.go`).
+/// (`defaultKubernetesFeatureGateDependencies` in Kubernetes' `pkg/features/kube_features.go`). A gate is in the table
+/// if the scheduler reads it, or reads a gate on which it depends.
 const DEPENDENCIES: [(&str, &[&str]); 5] = [
     ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus"]),
     ("DRADeviceTaintRules", &["DRADeviceTaints"]),
     ("InPlacePodLevelResourcesVerticalScaling", &["PodLevelResources", "NodeDeclaredFeatures"]),
     ("MatchLabelKeysInPodTopologySpreadSelectorMerge", &["MatchLabelKeysInPodTopologySpread"]),
-    ("RestartAllContainersOnContainerExits", &["NodeDeclaredFeatures"]),
+    ("RestartAllContainersOnContainerExits", &["ContainerRestartRules", "NodeDeclaredFeatures"]),
 ];
 
 /// The reason why a gate cannot be switched.
@@ -184,6 +185,14 @@ impl Gates {
     #[must_use]
     pub fn release(&self) -> Release {
         self.release
+    }
+
+    /// The minor version of the oldest release that a component of the cluster may have:
+    /// `--min-compatibility-version`.
+    #[must_use]
+    pub fn oldest_minor(&self) -> u32 {
+        let minor = self.release.minor();
+        if self.none_is_older { minor } else { minor.saturating_sub(1) }
     }
 
     /// The gate with its default.

@@ -117,8 +117,9 @@ pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
 
 /// The folders into which cargo unpacks crates: one folder for each registry, with a hash in its name.
 fn registries() -> Vec<PathBuf> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    // An empty variable counts as unset, as for cargo.
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = variable("CARGO_HOME").or_else(|| variable("HOME").map(|home| home.join(".cargo")));
     let sources = home.map(|home| home.join("registry/src")).and_then(|sources| fs::read_dir(sources).ok());
     let mut registries: Vec<PathBuf> = sources.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     registries.sort();

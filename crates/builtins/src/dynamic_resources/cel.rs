@@ -15,6 +15,7 @@ mod arguments;
 mod cost;
 mod device_value;
 mod library;
+mod library_value;
 mod macros;
 mod nesting;
 mod pattern;

@@ -90,8 +90,8 @@ impl RegistryAccess {
 
 /// The file in which `docker login` keeps credentials; `None` if the file does not exist.
 fn docker_config() -> Option<PathBuf> {
-    let folder = env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-    let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;
+    let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = variable("DOCKER_CONFIG").or_else(|| variable("HOME").map(|home| home.join(".docker")))?;
     Some(folder.join("config.json")).filter(|file| file.exists())
 }
 

@@ -76,8 +76,7 @@ impl ProcessMetrics {
         self.version_info.reset();
         let newest = Release::ALL.into_iter().max().unwrap_or(gates.release());
         let (_, _, binary) = kubernetes(newest);
-        let (emulation, min_compat) =
-            (gates.release().as_str(), format!("{major}.{}", gates.release().minor().saturating_sub(1)));
+        let (emulation, min_compat) = (gates.release().as_str(), format!("{major}.{}", gates.oldest_minor()));
         self.version_info.with_label_values(&["kube", binary.trim_start_matches('v'), emulation, &min_compat]).set(1);
         self.feature_enabled.reset();
         for FeatureGate { name, stage, is_on, .. } in gates.all() {

@@ -1,18 +1,14 @@
 //! Kubernetes' CEL libraries for network addresses ("Kubernetes IP address library" and "Kubernetes CIDR library" in the
 //! documentation of CEL in Kubernetes). Addresses with a zone and IPv4 addresses in IPv6 notation are refused.
 
-use std::{
-    any::Any,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use cel::{
     DeclarationError, Env, ExecutionError, add_member_overload, add_overload,
-    common::{
-        types::{CelBool, CelInt, CelString, Type},
-        value::{StaticVal, Val},
-    },
+    common::types::{CelBool, CelInt, CelString, Type},
 };
+
+use super::library_value::library_value;
 
 static IP: Type = Type::new_unspecified_type("net.IP");
 static CIDR: Type = Type::new_unspecified_type("net.CIDR");
@@ -27,53 +23,9 @@ struct Network {
     n_bits: u8,
 }
 
-impl Val for Address {
-    fn get_type(&self) -> &Type {
-        &IP
-    }
+library_value!(Address: IP);
 
-    fn cel_type() -> &'static Type {
-        &IP
-    }
-
-    fn equals(&self, other: &dyn Val) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| self == other)
-    }
-
-    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(*self)
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-}
-
-impl StaticVal for Address {}
-
-impl Val for Network {
-    fn get_type(&self) -> &Type {
-        &CIDR
-    }
-
-    fn cel_type() -> &'static Type {
-        &CIDR
-    }
-
-    fn equals(&self, other: &dyn Val) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| self == other)
-    }
-
-    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(*self)
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-}
-
-impl StaticVal for Network {}
+library_value!(Network: CIDR);
 
 impl Address {
     fn parse(text: &str) -> Option<Self> {

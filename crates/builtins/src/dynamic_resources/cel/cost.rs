@@ -187,7 +187,9 @@ fn collection<'a>(elements: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scop
     for element in elements {
         let Estimate { steps, size } = estimate(element, scope);
         total.steps = total.steps.saturating_add(steps);
-        total.size = total.size.and(Size { count: 1, element: size.weight, weight: size.weight });
+        // An empty list is also an element that takes memory.
+        let weight = size.weight.max(1);
+        total.size = total.size.and(Size { count: 1, element: weight, weight });
     }
     total
 }
@@ -195,25 +197,33 @@ fn collection<'a>(elements: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scop
 fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
     let mut steps = 1_u64;
     let mut sizes = Vec::with_capacity(call.args.len() + 1);
-    let namespace = namespace(call);
-    for operand in operands(call).skip(usize::from(namespace.is_some())) {
+    for operand in operands(call) {
         let estimate = estimate(operand, scope);
         steps = steps.saturating_add(estimate.steps);
         sizes.push(estimate.size);
     }
-    let (extra, size) = match namespace {
-        Some(_) if call.func_name == "range" => range_of_numbers(call),
+    let (extra, size) = match (namespace(call), function_name(call)) {
+        (Some("lists"), "range") => range_of_numbers(call),
         // The functions of `sets` compare each element of one list with each element of the other.
-        Some(_) => (product(&sizes, |size| size.count), Size::SCALAR),
-        None => function_estimate(call, &sizes),
+        (Some("sets"), "contains" | "equivalent" | "intersects") => {
+            (product(sizes.get(1..).unwrap_or_default(), |size| size.count), Size::SCALAR)
+        }
+        _ => function_estimate(call, &sizes),
     };
     Estimate { steps: steps.saturating_add(extra), size }
 }
 
-/// The namespace of a function of `sets` or `lists`, which looks like a variable.
+/// The name before a function. It may be the namespace of the function, or a variable, as in
+/// `cel.bind(lists, [1], lists.sort())`. If there is a function of this namespace, it is called even if there is such a
+/// variable.
 fn namespace(call: &CallExpr) -> Option<&str> {
     let Expr::Ident(name) = &call.target.as_deref()?.expr else { return None };
-    matches!(name.as_str(), "sets" | "lists").then_some(name.as_str())
+    Some(name.trim_start_matches('.'))
+}
+
+/// The name of the function, without the dot that makes a name absolute: `.size(text)` is `size(text)`.
+pub(super) fn function_name(call: &CallExpr) -> &str {
+    call.func_name.trim_start_matches('.')
 }
 
 /// The numbers of `lists.range`. How many they are must be constant, since it is not known otherwise.
@@ -235,7 +245,7 @@ fn function_estimate(call: &CallExpr, sizes: &[Size]) -> (u64, Size) {
     let all = sizes.iter().copied().reduce(Size::and).unwrap_or(Size::SCALAR);
     let text = sizes.first().map_or(1, |text| text.weight);
     let text = Size { count: text, element: text, weight: text };
-    match call.func_name.as_str() {
+    match function_name(call) {
         "_?_:_" => (0, sizes.iter().skip(1).copied().reduce(Size::max).unwrap_or(Size::SCALAR)),
         "_&&_" | "_||_" | "!_" | "@not_strictly_false" => (0, Size::SCALAR),
         "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "contains" | "startsWith" | "endsWith" | "size" => {
@@ -252,7 +262,8 @@ fn function_estimate(call: &CallExpr, sizes: &[Size]) -> (u64, Size) {
             (size.weight / 10, size)
         }
         "split" => (read / 10, Size { count: read, element: read, weight: read }),
-        "distinct" => (all.count.saturating_mul(all.count), all),
+        // Each element is compared with each other element.
+        "distinct" => (all.count.saturating_mul(all.count.max(read / 10)), all),
         "sort" | "@sortByAssociatedKeys" => (read.saturating_mul(STEPS_OF_SORTING), all),
         "flatten" | macros::MERGED => (read, Size { count: all.weight, ..all }),
         macros::PAIRS => {

@@ -10,7 +10,7 @@ use std::{cmp::Ordering, sync::Arc};
 use cel::{
     DeclarationError, Env, ExecutionError,
     common::{
-        types::{BOOL_TYPE, CelBool, CelInt, CelList, CelOptional, INT_TYPE, LIST_TYPE, STRING_TYPE},
+        types::{BOOL_TYPE, CelBool, CelInt, CelList, CelOptional, INT_TYPE, Kind, LIST_TYPE, STRING_TYPE},
         value::{CowVal, Val},
     },
     extensions,
@@ -87,9 +87,13 @@ fn is_sorted<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     Ok(CowVal::owned(CelBool::from(sorted)))
 }
 
+/// The sum of numbers or durations. Adding texts or lists would copy the sum in each step.
 fn sum<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let elements = elements(&arguments, 0)?;
     let Some((first, rest)) = elements.split_first() else { return Ok(CowVal::owned(CelInt::from(0))) };
+    if matches!(first.get_type().kind(), Kind::String | Kind::Bytes | Kind::List) {
+        return Err(ExecutionError::no_such_overload("sum", vec![first.get_type().name().to_owned()]));
+    }
     let mut total: Box<dyn Val + 'v> = first.clone_as_boxed();
     for element in rest {
         let adder = total.as_adder().ok_or_else(ExecutionError::missing_argument_or_target)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use berth_framework::Deadline;
 use cel::{
     Context, Env, ExecutionError, IdedExpr, ParseErrors, Value,
-    common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, LiteralValue},
+    common::ast::{EntryExpr, Expr, IdedEntryExpr, LiteralValue},
 };
 
 use super::{
@@ -102,10 +102,10 @@ fn compile_patterns(
 
 /// The regular expression among the arguments of a call.
 fn pattern_argument(expression: &mut Expr) -> Option<&mut IdedExpr> {
-    let Expr::Call(CallExpr { func_name, target, args }) = expression else { return None };
-    match (func_name.as_str(), target) {
-        ("matches" | "find" | "findAll", Some(_)) => args.first_mut(),
-        ("matches", None) => args.get_mut(1),
+    let Expr::Call(call) = expression else { return None };
+    match (cost::function_name(call), call.target.is_some()) {
+        ("matches" | "find" | "findAll", true) => call.args.first_mut(),
+        ("matches", false) => call.args.get_mut(1),
         _ => None,
     }
 }

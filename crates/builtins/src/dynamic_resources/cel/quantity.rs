@@ -1,44 +1,21 @@
 //! Kubernetes' CEL library for quantities ("Kubernetes quantity library" in the documentation of CEL in Kubernetes).
 
-use std::{any::Any, cmp::Ordering};
+use std::cmp::Ordering;
 
 use berth_model::quantity::{Format, Quantity};
 use cel::{
     DeclarationError, Env, ExecutionError, add_member_overload, add_overload,
-    common::{
-        types::{CelBool, CelDouble, CelInt, CelString, Type},
-        value::{StaticVal, Val},
-    },
+    common::types::{CelBool, CelDouble, CelInt, CelString, Type},
 };
+
+use super::library_value::library_value;
 
 static QUANTITY: Type = Type::new_unspecified_type("kubernetes.Quantity");
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QuantityValue(pub(super) Quantity);
 
-impl Val for QuantityValue {
-    fn get_type(&self) -> &Type {
-        &QUANTITY
-    }
-
-    fn cel_type() -> &'static Type {
-        &QUANTITY
-    }
-
-    fn equals(&self, other: &dyn Val) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| self.0 == other.0)
-    }
-
-    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(self.clone())
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-}
-
-impl StaticVal for QuantityValue {}
+library_value!(QuantityValue: QUANTITY);
 
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_type(QUANTITY.to_owned())?;

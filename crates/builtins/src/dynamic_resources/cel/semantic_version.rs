@@ -3,18 +3,15 @@
 //! `semver(text, true)` and `isSemver(text, true)` first normalise the text: they accept a leading `v`, leading zeros,
 //! and one or two numbers instead of three.
 
-use std::{any::Any, cmp::Ordering};
+use std::cmp::Ordering;
 
 use cel::{
     DeclarationError, Env, ExecutionError, add_member_overload, add_overload,
-    common::{
-        types::{CelBool, CelInt, CelString, Type},
-        value::{StaticVal, Val},
-    },
+    common::types::{CelBool, CelInt, CelString, Type},
 };
 use semver::Version;
 
-use super::quantity::sign_of;
+use super::{library_value::library_value, quantity::sign_of};
 
 static SEMVER: Type = Type::new_unspecified_type("kubernetes.Semver");
 
@@ -52,29 +49,13 @@ fn without_leading_zeros(digits: &str) -> &str {
     if trimmed.is_empty() && !digits.is_empty() { "0" } else { trimmed }
 }
 
-impl Val for SemanticVersion {
-    fn get_type(&self) -> &Type {
-        &SEMVER
-    }
-
-    fn cel_type() -> &'static Type {
-        &SEMVER
-    }
-
-    fn equals(&self, other: &dyn Val) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| self.precedence(other).is_eq())
-    }
-
-    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(self.clone())
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
+impl PartialEq for SemanticVersion {
+    fn eq(&self, other: &Self) -> bool {
+        self.precedence(other).is_eq()
     }
 }
 
-impl StaticVal for SemanticVersion {}
+library_value!(SemanticVersion: SEMVER);
 
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_type(SEMVER.to_owned())?;

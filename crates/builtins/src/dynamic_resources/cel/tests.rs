@@ -199,6 +199,7 @@ fn durations_and_timestamps_compute_and_have_parts() {
         r#"timestamp("2024-03-01T12:34:56.789Z").getSeconds() == 56 && timestamp("2024-03-01T12:34:56.789Z").getMilliseconds() == 789"#,
         r#"timestamp("2024-03-01T00:30:00Z").getHours("-02:00") == 22 && timestamp("2024-03-01T00:30:00Z").getDate("-02:00") == 29"#,
         r#"string(timestamp("2024-03-01T00:30:00Z")) == "2024-03-01T00:30:00Z" && int(timestamp("1970-01-01T00:01:00Z")) == 60"#,
+        r#"int(duration("1s")) == 1000000000 && duration(duration("1s")) == duration("1s") && timestamp(timestamp(0)) == timestamp(0)"#,
     ]);
     check_error(r#"timestamp("yesterday") == timestamp(0)"#, "Error executing function 'timestamp'");
     check_error(r#"duration("1 hour") == duration("1h")"#, "invalid duration");
@@ -252,6 +253,18 @@ fn functions_of_large_lists_are_refused() {
     check_error(&format!("size({list}.distinct()) == 1"), "exceeds cost limit");
     check_error("size(lists.range(1000000).map(n, n)) > 0", "exceeds cost limit");
     check_error(r#"size(lists.range(device.attributes["dra.example.com"].numa)) == 1"#, "exceeds cost limit");
+    for variable in ["lists", "sets"] {
+        let of_variable = format!("cel.bind({variable}, lists.range(300000), size({variable}.distinct()) > 0)");
+        check_error(&of_variable, "exceeds cost limit");
+        check_true(&[&format!("cel.bind({variable}, [2, 1], {variable}.sort() == [1, 2])")]);
+    }
+    check_error("size(.lists.range(1000000)) > 0", "exceeds cost limit");
+    check_error(&format!(".sets.contains({list}, {list})"), "exceeds cost limit");
+    check_true(&["size(.lists.range(3)) == 3", r#".matches(device.driver, "^dra") && .sets.contains([1], [1])"#]);
+    let doubled = (0..30).fold("size(l) > 0".to_owned(), |rest, _| format!("cel.bind(l, l + l, {rest})"));
+    check_error(&format!("cel.bind(l, [[]], {doubled})"), "exceeds cost limit");
+    check_true(&["[1, 2].sum() == 3"]);
+    check_error(r#"["a", "b"].sum() == "ab""#, "no matching overload");
     let nested = format!("{}true{}", "device.attributes.all(k, v, ".repeat(5), ")".repeat(5));
     check_error(&nested, "too complex");
     assert_eq!(ask("device.attributes.all(k, v, device.attributes.all(l, w, true))"), Ok(true));

@@ -3,7 +3,7 @@
 //! Dates and times of day are in UTC, or in a zone that is given by its offset, such as `+02:00`. The name of a zone is
 //! refused, since nothing here knows the rules of zones.
 
-use std::{any::Any, cmp::Ordering};
+use std::cmp::Ordering;
 
 use berth_model::duration::parse_duration;
 use cel::{
@@ -11,10 +11,12 @@ use cel::{
     common::{
         traits::{Adder, Comparer, Negator, Subtractor},
         types::{CelInt, CelString, Type},
-        value::{CowVal, StaticVal, Val},
+        value::{CowVal, Val},
     },
 };
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
+
+use super::library_value::library_value;
 
 static DURATION: Type = Type::new_unspecified_type("google.protobuf.Duration");
 static TIMESTAMP: Type = Type::new_unspecified_type("google.protobuf.Timestamp");
@@ -37,6 +39,29 @@ fn no_overload(operator: &str, left: &dyn Val, right: &dyn Val) -> ExecutionErro
     ExecutionError::no_such_overload(operator, types.to_vec())
 }
 
+/// The operators of durations and timestamps: they are added, subtracted and compared.
+macro_rules! computes {
+    () => {
+        fn as_adder<'b, 'v>(&'b self) -> Option<&'b (dyn Adder + 'v)>
+        where
+            Self: 'v,
+        {
+            Some(self)
+        }
+
+        fn as_subtractor<'b, 'v>(&'b self) -> Option<&'b (dyn Subtractor + 'v)>
+        where
+            Self: 'v,
+        {
+            Some(self)
+        }
+
+        fn as_comparer(&self) -> Option<&dyn Comparer> {
+            Some(self)
+        }
+    };
+}
+
 impl Duration {
     fn of_nanos(operator: &str, nanos: i128) -> Result<Self, ExecutionError> {
         i64::try_from(nanos).map(Self).map_err(|_| out_of_range(operator))
@@ -50,28 +75,8 @@ impl Instant {
     }
 }
 
-impl Val for Duration {
-    fn get_type(&self) -> &Type {
-        &DURATION
-    }
-
-    fn cel_type() -> &'static Type {
-        &DURATION
-    }
-
-    fn as_adder<'b, 'v>(&'b self) -> Option<&'b (dyn Adder + 'v)>
-    where
-        Self: 'v,
-    {
-        Some(self)
-    }
-
-    fn as_subtractor<'b, 'v>(&'b self) -> Option<&'b (dyn Subtractor + 'v)>
-    where
-        Self: 'v,
-    {
-        Some(self)
-    }
+library_value!(Duration: DURATION {
+    computes!();
 
     fn as_negator<'b, 'v>(&'b self) -> Option<&'b (dyn Negator + 'v)>
     where
@@ -79,25 +84,7 @@ impl Val for Duration {
     {
         Some(self)
     }
-
-    fn as_comparer(&self) -> Option<&dyn Comparer> {
-        Some(self)
-    }
-
-    fn equals(&self, other: &dyn Val) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| self == other)
-    }
-
-    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(*self)
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-}
-
-impl StaticVal for Duration {}
+});
 
 impl Adder for Duration {
     fn add<'b, 'v>(&'b self, rhs: &(dyn Val + 'v)) -> Result<CowVal<'b, 'v>, ExecutionError>
@@ -138,47 +125,7 @@ impl Comparer for Duration {
     }
 }
 
-impl Val for Instant {
-    fn get_type(&self) -> &Type {
-        &TIMESTAMP
-    }
-
-    fn cel_type() -> &'static Type {
-        &TIMESTAMP
-    }
-
-    fn as_adder<'b, 'v>(&'b self) -> Option<&'b (dyn Adder + 'v)>
-    where
-        Self: 'v,
-    {
-        Some(self)
-    }
-
-    fn as_subtractor<'b, 'v>(&'b self) -> Option<&'b (dyn Subtractor + 'v)>
-    where
-        Self: 'v,
-    {
-        Some(self)
-    }
-
-    fn as_comparer(&self) -> Option<&dyn Comparer> {
-        Some(self)
-    }
-
-    fn equals(&self, other: &dyn Val) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| self == other)
-    }
-
-    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
-        Box::new(*self)
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-}
-
-impl StaticVal for Instant {}
+library_value!(Instant: TIMESTAMP { computes!(); });
 
 impl Adder for Instant {
     fn add<'b, 'v>(&'b self, rhs: &(dyn Val + 'v)) -> Result<CowVal<'b, 'v>, ExecutionError>
@@ -287,6 +234,9 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_overload!(env, fn text_of_duration: (Duration) -> CelString, name = "string")?;
     add_overload!(env, fn text_of_timestamp: (Instant) -> CelString, name = "string")?;
     add_overload!(env, fn seconds_of_timestamp: (Instant) -> CelInt, name = "int")?;
+    add_overload!(env, fn nanoseconds_of_duration: (Duration) -> CelInt, name = "int")?;
+    add_overload!(env, fn same_duration: (Duration) -> Duration, name = "duration")?;
+    add_overload!(env, fn same_timestamp: (Instant) -> Instant, name = "timestamp")?;
     add_member_overload!(env, fn hours_of: (Duration) -> CelInt, name = "getHours")?;
     add_member_overload!(env, fn minutes_of: (Duration) -> CelInt, name = "getMinutes")?;
     add_member_overload!(env, fn seconds_of: (Duration) -> CelInt, name = "getSeconds")?;
@@ -320,6 +270,19 @@ fn text_of_timestamp(this: &Instant) -> CelString<'static> {
 
 fn seconds_of_timestamp(this: &Instant) -> CelInt {
     this.0.as_second().into()
+}
+
+/// cel-go converts a duration as well; the specification has only timestamps.
+fn nanoseconds_of_duration(this: &Duration) -> CelInt {
+    this.0.into()
+}
+
+fn same_duration(this: &Duration) -> Duration {
+    *this
+}
+
+fn same_timestamp(this: &Instant) -> Instant {
+    *this
 }
 
 fn hours_of(this: &Duration) -> CelInt {
