@@ -175,7 +175,7 @@ fn a_pod_that_changes_is_bound() {
     assert_eq!(differences(&changed(1, &bound)), Vec::<String>::new());
     let unexpected = differences(&changed(1, "{}")).concat();
     assert!(
-        unexpected.starts_with("step 2: released pod team/web: {\"preBind\":{\"effects\":[{\"event\":"),
+        unexpected.starts_with("step 2: released pod team/web: {\"bind\":{\"effects\":[\"bind\"]},\"preBind\":"),
         "{unexpected}"
     );
     let held = "step 2: released pod team/web: does not go on, or has nothing to do, expected {}";

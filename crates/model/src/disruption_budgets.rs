@@ -93,7 +93,8 @@ impl DisruptionBudgets {
         pod: &'a Pod,
     ) -> impl Iterator<Item = (&'a str, &'a DisruptionBudget)> {
         let text = |sym| table.symbols.text(sym);
-        let mut budgets = self.0.in_namespace(text(pod.namespace)).peekable();
+        let budgets = self.0.in_namespace(text(pod.namespace)).map(|(name, budget)| (name, &**budget));
+        let mut budgets = budgets.peekable();
         let may_protect = !pod.labels.is_empty() && budgets.peek().is_some();
         let labels: api::StringMap = if may_protect {
             pod.labels.iter().map(|&(key, value)| (text(key).to_owned(), text(value).to_owned())).collect()
