@@ -67,6 +67,7 @@ impl Doctor {
         let Scheduling { config, audit_log, tracing_config_file, metrics_address, admin_socket, .. } = scheduling;
         Ok(berth_doctor::Options {
             config,
+            overrides: rights.overrides(),
             audit_log,
             tracing_config_file,
             plugins,

@@ -25,7 +25,10 @@ mod simulate;
 mod snapshot;
 mod top;
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser as _};
@@ -91,8 +94,10 @@ fn start(cli: Cli) -> Result<ExitCode> {
         Command::Schema { name } => berth_plugin_cli::print_schema(name),
         Command::Reference { man } => reference::run(man.as_deref()),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
-            Ok(())
+            // `generate` panics if the output is closed, as by `| head`.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "berth", &mut script);
+            io::stdout().write_all(&script).map_err(Into::into)
         }
     };
     done.map(|()| ExitCode::SUCCESS)

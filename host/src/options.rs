@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_config::{Usage, emulation::Emulation};
+use berth_config::{Overrides, Program, Usage, emulation::Emulation};
 use berth_kube_flags::ServingFlags;
 use berth_model::{Features, Release, duration::parse_duration};
 use berth_plugin_cli::Output;
@@ -17,8 +17,11 @@ use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 use crate::compiler::compiler_process;
 
 /// The options of commands that name the rights of a scheduler.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct RightsOptions {
+    /// The schedulerName of the configuration's only profile, as `berth run --scheduler-name` gives it
+    #[arg(long, value_name = "NAME")]
+    scheduler_name: Option<String>,
     /// Include the rights that a scheduler with --secure-port needs to authenticate and authorize its callers
     #[arg(long)]
     https: bool,
@@ -28,11 +31,17 @@ pub(crate) struct RightsOptions {
 }
 
 impl RightsOptions {
-    pub(crate) fn operation(self) -> Operation {
+    pub(crate) fn operation(&self) -> Operation {
         Operation {
             serving: if self.https { Serving::Https } else { Serving::Http },
             election: if self.coordinated_leader_election { Election::Coordinated } else { Election::Lease },
         }
+    }
+
+    /// The settings that these options add to the configuration file.
+    pub(crate) fn overrides(&self) -> Overrides {
+        let scheduler_name = self.scheduler_name.clone();
+        Overrides { program: Program::Berth, scheduler_name, ..Overrides::default() }
     }
 }
 

@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::Result;
 use berth_cluster::ResourceAccess;
-use berth_config::{Overrides, Program};
 use berth_plugin_host::{Plugins, Rules, settings_file};
 use berth_runtime::{configuration, rights::Rights};
 use berth_wasm_host::FaultSink;
@@ -97,7 +96,7 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
     for (file, reason) in unusable {
         warn!("the roles contain no rights for {}: the file {reason}", file.display());
     }
-    let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
+    let overrides = rbac.options.overrides();
     let settings = configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory)?;
     for name in settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect::<BTreeSet<_>>() {
         if plugins.inventory.manifest(name).is_none() {

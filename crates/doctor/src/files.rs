@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use berth_config::{ConfigError, FailurePolicy, Overrides, Profile, Program, Settings, points_of_missing_plugin};
+use berth_config::{ConfigError, FailurePolicy, Profile, Settings, points_of_missing_plugin};
 use berth_lifecycle::OperatorPolicy as _;
 use berth_plugin_host::{Plugins, Rules, Sources, UnusableFile, settings_file};
 use berth_runtime::{
@@ -60,8 +60,7 @@ pub(crate) fn look(options: &Options, findings: &mut Findings) -> Option<Setup> 
     if unchecked.is_empty() || plugins.inventory.installed().next().is_some() {
         installed(plugins_dir, &plugins, !unusable.is_empty(), findings);
     }
-    let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
-    let settings = match configuration::read_all(options.config.as_deref(), &overrides, &plugins.inventory) {
+    let settings = match configuration::read_all(options.config.as_deref(), &options.overrides, &plugins.inventory) {
         Ok(reading) => {
             let file = options.config.as_deref().unwrap_or(Path::new("")).display();
             for what in reading.without_effect {

@@ -11,7 +11,7 @@ mod findings;
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use berth_config::{emulation::KubernetesVersion, feature_gates::Gates};
+use berth_config::{Overrides, emulation::KubernetesVersion, feature_gates::Gates};
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::rights::Operation;
 
@@ -23,6 +23,8 @@ use self::{cluster::Answer, findings::Findings};
 pub struct Options {
     /// The KubeSchedulerConfiguration.
     pub config: Option<PathBuf>,
+    /// The settings that the command line adds to the KubeSchedulerConfiguration.
+    pub overrides: Overrides,
     /// The audit log; `-` is standard output.
     pub audit_log: Option<PathBuf>,
     /// The TracingConfiguration, if there is one.

@@ -57,10 +57,9 @@ impl Explanation {
                 None => String::new(),
             },
             Cause::NotYetTried => match self.subject.state {
-                State::Queued { behind: Some(behind), .. } => format!(
-                    "it was not tried yet; {behind} pods are ahead \
-                                                                       of it"
-                ),
+                State::Queued { behind: Some(behind), .. } => {
+                    format!("it was not tried yet; pods ahead of it: {behind}")
+                }
                 State::Queued { .. }
                 | State::Bound { .. }
                 | State::Binding { .. }
@@ -173,7 +172,7 @@ impl Explanation {
                     write!(out, "; its backoff ends in {}", duration(*ends))?;
                 }
                 if let Some(behind) = behind {
-                    write!(out, "; {behind} pods before it")?;
+                    write!(out, "; pods before it: {behind}")?;
                 }
                 writeln!(out)?;
             }

@@ -33,7 +33,10 @@ use berth_framework::{
 use berth_model::{ClusterTable, Pod, PodUid, Sym, Time, api};
 use berth_plugin_host::Message;
 use berth_scheduler::{ClusterView, PodPlace};
-use berth_serving::secure_serving::{NoVerdict, RequestUser};
+use berth_serving::{
+    Health,
+    secure_serving::{NoVerdict, RequestUser},
+};
 use berth_telemetry::clock;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -70,6 +73,7 @@ pub(crate) struct Explainer {
     pub decisions: Decisions,
     pub supervisor: mpsc::Sender<Message>,
     pub running: RunningConfiguration,
+    pub health: Health,
 }
 
 /// The pod and the node of a question.
@@ -300,7 +304,7 @@ impl Explainer {
         let unknown = || ExplainError::UnknownPod(namespace.to_owned(), name.to_owned());
         let Known { uid, subject, as_of, is_complete } = asked.ok_or(ExplainError::Slow)?.ok_or_else(unknown)?;
         let (decision, earlier_attempts) = self.decisions_about(&uid);
-        let mut notes = Vec::new();
+        let mut notes = Vec::from_iter(self.standing_by());
         if !is_complete {
             notes.push(BUSY.to_owned());
         }
@@ -384,6 +388,19 @@ impl Explainer {
         let last = about.next().map(|record| (record.clone(), now.since(record.at)));
         let earlier = about.map(|record| EarlierAttempt::of(record, now)).collect();
         (last, earlier)
+    }
+
+    /// The note in an explanation if another replica schedules: the attempts and the queue are those of that replica.
+    fn standing_by(&self) -> Option<String> {
+        if self.health.is_leading() {
+            return None;
+        }
+        let leader = self.health.leader();
+        let leader = leader.as_deref().map_or_else(String::new, |leader| format!(", and {leader} leads"));
+        Some(format!(
+            "this replica stands by{leader}: only the replica that leads knows the attempts and the pod's place in the \
+             queue"
+        ))
     }
 
     /// The note in an explanation if there are extenders, which only the scheduler itself asks.

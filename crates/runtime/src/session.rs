@@ -211,6 +211,7 @@ impl Session {
             decisions: Arc::clone(&decisions),
             supervisor: plugins.inbox.0.clone(),
             running: running.clone(),
+            health: health.clone(),
         };
         let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
         let answerer = Answerer::start(what_if::Parts {

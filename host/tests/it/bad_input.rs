@@ -1,7 +1,7 @@
 //! Each mistake of an operator yields one message that names the file and the remedy, and an exit code: 2 when the
 //! command line or a file that it names is invalid, 1 for other failures.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use tempfile::TempDir;
 
@@ -44,6 +44,15 @@ async fn command_line_that_makes_no_sense() {
     check(&[], &["demo", "--timeout", "soon"], 2, &["--timeout", "500ms, 10s or 1m30s"]).await;
     check(&[], &["sandbox", "--nodes", "many"], 2, &["--nodes", "many"]).await;
     check(&[], &["--log", "a=b=c", "demo"], 2, &["--log", "info"]).await;
+}
+
+#[test]
+fn completions_that_cannot_be_written() {
+    let full = fs::File::options().write(true).open("/dev/full").expect("a device that is always full");
+    let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
+    let ended = berth.args(["completions", "bash"]).stdout(full).output().expect("a process");
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "error: No space left on device (os error 28)\n");
 }
 
 #[tokio::test]

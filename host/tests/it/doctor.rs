@@ -202,6 +202,9 @@ async fn a_refused_file_is_not_called_missing() {
         ended.out
     );
     assert!(!ended.out.contains("but ByPriority.wasm"), "{}", ended.out);
+    // The profile has the name that `berth run --scheduler-name` gives it.
+    let named = setup.doctor(&["--offline", "--scheduler-name", "berth"]).await;
+    assert!(named.out.contains("the profiles berth enable this plugin"), "{}{}", named.out, named.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -119,6 +119,11 @@ async fn the_next_replica_begins_within_moments_of_an_orderly_end() {
     let second = bench.standby().await;
     bench.create(0..1).await;
     bench.cluster.all_bound(1).await;
+    // The decision about the pod is the leader's, so an explanation by another replica names the leader.
+    let lease = bench.lease().await;
+    let note = format!("this replica stands by, and {} leads: ", lease["holderIdentity"].as_str().expect("a name"));
+    let explained = "/explain?namespace=default&name=pod-0000";
+    second.until(explained, |answer| answer.contains("\"Bound\"") && answer.contains(&note)).await;
     first.process.terminate();
     let ended = first.process.ended(Duration::from_secs(5)).await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
@@ -131,6 +136,7 @@ async fn the_next_replica_begins_within_moments_of_an_orderly_end() {
     bench.create(1..2).await;
     bench.cluster.all_bound(2).await;
     assert!(won.elapsed() < Duration::from_secs(5), "a replica that stood by knows the cluster: {:?}", won.elapsed());
+    second.until(explained, |answer| answer.contains("\"Bound\"") && !answer.contains("stands by")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

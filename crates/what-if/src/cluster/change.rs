@@ -193,7 +193,7 @@ impl Cluster {
         self.pods = pods.collect();
         if n_without_controller > 0 {
             self.warnings.push(format!(
-                "{n_without_controller} pods of the removed nodes have no controller: nothing recreates them"
+                "pods of the removed nodes that have no controller, so that nothing recreates them: {n_without_controller}"
             ));
         }
         n_before - self.nodes.len()
