@@ -82,7 +82,7 @@ func (pairs Pairs) Get(key string) (string, bool) {
 const mark = "\x00"
 
 // Chosen marks the labels or annotations of a node, if the manifest requests single keys. [Pairs.Get] then logs each read
-// of another key. The prefix is [LabelPrefix] or [AnnotationPrefix]. Only the SDK itself calls Chosen.
+// of another key. The prefix is [LabelPrefix], [AnnotationPrefix] or [EventAnnotationPrefix]. Only the SDK itself calls Chosen.
 func Chosen(pairs Pairs, prefix string) Pairs {
 	return append(pairs, Pair{Key: mark, Value: prefix})[:len(pairs)]
 }
