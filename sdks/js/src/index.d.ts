@@ -128,6 +128,7 @@ declare module "berth" {
     readonly namespace: string;
     readonly priority: number;
     readonly labels: ReadonlyMap<string, string>;
+    /** The images of init containers, containers and image volumes. An image without a tag and a digest has the tag `latest`. */
     readonly images: readonly string[];
     readonly hostPorts: readonly HostPort[];
     /** The pod's request of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0. */
