@@ -109,7 +109,10 @@ declare module "berth" {
     scores(key: string, score: (node: Node) => number): Float64Array;
   }
 
-  /** A node before or after an event, in a call of `queueingHint`. */
+  /**
+   * A node before or after an event, in a call of `queueingHint`. It has no annotations: find the node by its name in `nodes()`,
+   * where it already has the values after the event.
+   */
   interface EventNode {
     readonly name: string;
     readonly unschedulable: boolean;
