@@ -136,18 +136,33 @@ GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["I
 GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
 
 
+# The fields that the node of an event has without a request, as `record node` in wit/types.wit. It has no other fields.
+GO_EVENT_NODE_FIELDS = {"Name", "Unschedulable", "Labels", "Taints", "Allocatable", "DeclaredFeatures"}
+# A read of a field that the node of an event lacks.
+GO_EVENT_NODE = re.compile(
+    r"\b(?:Old|New)Node\.(?:Annotations|Requested|NonZeroMilliCPU|NonZeroMemory|PodCount|Images|HostPorts|Pods)\b"
+)
+
+
+def lacking_of_event_nodes_in_go(folder):
+    """The fields that the plugin reads of a node of an event although such nodes lack them, with the places of the reads."""
+    for path in sources("go", folder):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for read in GO_EVENT_NODE.findall(line.partition("//")[0]):
+                yield path, number, read
+
+
 def undeclared_in_go(folder, methods):
-    """The fields of nodes that the plugin reads without requesting their columns, with the places of the reads. A plugin with a
-    hint is not searched, because nodes of events have some fields without a request. A plugin that follows pods has node.Pods
+    """The fields of nodes that the plugin reads without requesting their columns, with the places of the reads. In a plugin with
+    a hint, the fields that nodes of events have without a request are not searched. A plugin that follows pods has node.Pods
     without a request."""
     files = sources("go", folder)
     texts = {path: path.read_text(encoding="utf-8") for path in files}
     everything = "\n".join(texts.values())
-    if "QueueingHint(" in everything:
-        return
+    unasked = GO_EVENT_NODE_FIELDS if "QueueingHint(" in everything else set()
     for pattern, fields in ((r"(?<![\w.])(?!berth\.)\w+\.{}\b", GO_FIELDS), (r"\bnode\.{}\b", GO_NODE_FIELDS)):
         for field, columns in fields.items():
-            if any(re.search(rf"\bberth\.{column}\b", everything) for column in columns):
+            if field in unasked or any(re.search(rf"\bberth\.{column}\b", everything) for column in columns):
                 continue
             for path, text in texts.items():
                 for number, line in enumerate(text.splitlines(), 1):
@@ -267,6 +282,11 @@ def main():
         for path, number, field, column in undeclared_in_go(folder, methods):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
+        for path, number, read in lacking_of_event_nodes_in_go(folder):
+            print(
+                f"warning: {path.name}:{number}: reads {read}, which is always empty: look the node up by its name in berth.Nodes()",
+                file=sys.stderr,
+            )
     refuse([] if methods.may_have_more else list(missing(language, methods, exported)))
     for component in sys.argv[3:]:
         refuse(list(misnamed(language, folder, component)))

@@ -19,6 +19,9 @@ use crate::{
 /// The seed of the random cluster, which is also the default of `verify`.
 const SEED: u64 = 1;
 
+/// The points that are called and timed.
+const TIMED: [Point; 5] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize];
+
 /// The median time of one kind of call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,7 +38,8 @@ pub struct Measurement {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MeasuredPlugin {
     pub calls: Vec<Measurement>,
-    /// A sentence for each point that the plugin implements and that was called about no pod.
+    /// A sentence for each timed point that the plugin implements and that was called about no pod, and one that names the
+    /// points that are never timed.
     pub uncalled: Vec<String>,
 }
 
@@ -147,11 +151,18 @@ impl CallTimes {
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
     }
 
-    /// A sentence for each point of the plugin that was called about no pod.
+    /// A sentence for each timed point of the plugin that was called about no pod, and one that names its other points.
     fn uncalled(&self, points: Points) -> Vec<String> {
-        let uncalled = points.iter().map(Point::shown).filter(|name| !self.durations.contains_key(name));
+        let (timed, others): (Vec<Point>, Vec<Point>) = points.iter().partition(|point| TIMED.contains(point));
+        let uncalled = timed.into_iter().map(Point::shown).filter(|name| !self.durations.contains_key(name));
         let why = uncalled.filter_map(|name| Some((name, self.left_out.get(name)?)));
-        why.map(|(name, why)| format!("{name} was not called, because {why}")).collect()
+        let mut sentences: Vec<String> =
+            why.map(|(name, why)| format!("{name} was not called, because {why}")).collect();
+        if !others.is_empty() {
+            let others: Vec<&str> = others.into_iter().map(Point::shown).collect();
+            sentences.push(format!("bench does not time {}", others.join(", ")));
+        }
+        sentences
     }
 }
 
@@ -264,6 +275,12 @@ mod tests {
         assert_eq!(measured.uncalled, ["Score was not called, because Filter rejected every node"]);
         let calls: Vec<&str> = measured.calls.iter().map(|measurement| measurement.call).collect();
         assert_eq!(calls, ["Filter", "NodeToStatus", "PreFilter", "sync (full)", "sync (one pod)"]);
+    }
+
+    #[test]
+    fn points_that_are_never_timed_are_named() {
+        let points = Points::of(&[Point::Filter, Point::Permit, Point::Explain]);
+        assert_eq!(CallTimes::default().uncalled(points), ["bench does not time Permit, Explain"]);
     }
 
     #[test]

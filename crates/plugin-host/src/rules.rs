@@ -73,7 +73,10 @@ pub enum NotGranted {
          `berth plugin inspect` prints the entry with all grants that it may need"
     )]
     PodJson { hint: GrantsHint },
-    #[error("wants to read {kinds}, but its grants.reads in --plugin-config do not include it; to grant it, {hint}")]
+    #[error(
+        "wants to read {kinds}, but its grants.reads in --plugin-config do not include it (`berth plugin inspect` \
+         prints the entry with all grants that it may need); to grant it, {hint}"
+    )]
     Reads { kinds: String, hint: GrantsHint },
     /// The plugin registers for events of `kinds`, which are not watched. A kind of each apiVersion in `versions`
     /// must be granted.

@@ -125,6 +125,10 @@ func Label(key string) Column { return LabelPrefix + Column(key) }
 // AnnotationPrefix is the first part of each column that [Annotation] returns.
 const AnnotationPrefix = "annotation "
 
+// EventAnnotationPrefix is the first part of the log lines about reads of annotations of an event's node, which has none. Only
+// the SDK itself uses it.
+const EventAnnotationPrefix = "the event node's annotation "
+
 // Annotation is the column of one annotation.
 func Annotation(key string) Column { return AnnotationPrefix + Column(key) }
 

@@ -32,7 +32,8 @@ type Pod struct {
 	Priority  int32
 	Labels    Pairs
 	// The owner reference with `controller: true`, or nil if the pod has none.
-	Owner     *Owner
+	Owner *Owner
+	// The images of init containers, containers and image volumes. An image without a tag and a digest has the tag `latest`.
 	Images    []string
 	HostPorts []HostPort
 	// The pod's request of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0.
@@ -42,7 +43,7 @@ type Pod struct {
 	PlacedRequests  map[string]int64
 	NonZeroMilliCPU int64
 	NonZeroMemory   int64
-	// The whole pending pod, if the manifest requests PodJSON.
+	// The whole pending pod, if the manifest requests PodJSON. It is empty once the pod has a node, also in Explain.
 	JSON []byte
 	// Slot and Node are set for pods on nodes only.
 	Slot uint32
@@ -82,7 +83,7 @@ func (pairs Pairs) Get(key string) (string, bool) {
 const mark = "\x00"
 
 // Chosen marks the labels or annotations of a node, if the manifest requests single keys. [Pairs.Get] then logs each read
-// of another key. The prefix is [LabelPrefix] or [AnnotationPrefix]. Only the SDK itself calls Chosen.
+// of another key. The prefix is [LabelPrefix], [AnnotationPrefix] or [EventAnnotationPrefix]. Only the SDK itself calls Chosen.
 func Chosen(pairs Pairs, prefix string) Pairs {
 	return append(pairs, Pair{Key: mark, Value: prefix})[:len(pairs)]
 }

@@ -129,7 +129,8 @@ type Hinter interface {
 type Subject struct {
 	OldPod, NewPod *Pod
 	// Their Row is 0. They always have the columns Name, Unschedulable, Labels, Taints, Allocatable and DeclaredFeatures,
-	// even if the manifest does not request these columns.
+	// even if the manifest does not request these columns. All other fields are empty. For an annotation or an amount that
+	// pods use, look the node up by its name in [Nodes], which is up to date.
 	OldNode, NewNode *Node
 	// An object of another kind, and its JSON before and after the event.
 	Object           ObjectRef

@@ -109,7 +109,10 @@ declare module "berth" {
     scores(key: string, score: (node: Node) => number): Float64Array;
   }
 
-  /** A node before or after an event, in a call of `queueingHint`. */
+  /**
+   * A node before or after an event, in a call of `queueingHint`. It has no annotations: find the node by its name in `nodes()`,
+   * where it already has the values after the event.
+   */
   interface EventNode {
     readonly name: string;
     readonly unschedulable: boolean;
@@ -128,6 +131,7 @@ declare module "berth" {
     readonly namespace: string;
     readonly priority: number;
     readonly labels: ReadonlyMap<string, string>;
+    /** The images of init containers, containers and image volumes. An image without a tag and a digest has the tag `latest`. */
     readonly images: readonly string[];
     readonly hostPorts: readonly HostPort[];
     /** The pod's request of each resource: milli-CPU, bytes or units. A resource that is absent has the amount 0. */

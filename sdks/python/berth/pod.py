@@ -63,6 +63,7 @@ class Pod:
 
     @cached_property
     def images(self) -> list[str]:
+        """The images of init containers, containers and image volumes. An image without a tag and a digest has the tag `latest`."""
         return [self.text(name) for name in self.raw.images]
 
     @cached_property

@@ -129,7 +129,8 @@ class Node:
 
 
 class EventNode(NamedTuple):
-    """A node before or after an event, in a call of `queueing_hint`."""
+    """A node before or after an event, in a call of `queueing_hint`. It has no annotations: find the node by its name in
+    `berth.nodes()`, where it already has the values after the event."""
 
     name: str
     unschedulable: bool

@@ -57,14 +57,15 @@ impl Binding {
                 let told = holders.map(|PermitHolder { plugin, until, objects, refused }| {
                     let told = objects.map_or_else(|| ends(until), |wait| wait_until(wait, until));
                     let refused = refused.map(|message| format!(" ({message})")).unwrap_or_default();
-                    format!("plugin {plugin:?} {told}{refused}")
+                    format!("plugin {plugin:?} waits {told}{refused}")
                 });
                 (PodEvent::WAITING_ON_PERMIT, told.collect())
             }
             Stage::PreBind(group) => {
                 let named = group.waiting().map(|(plugin, wait)| (context.plugin_name(scheduler_name, plugin), wait));
                 let told = named.filter(|(name, _)| is_component(name));
-                let told = told.map(|(name, wait)| format!("plugin {name:?} {}", wait_until(wait, wait.deadline)));
+                let told =
+                    told.map(|(name, wait)| format!("plugin {name:?} waits {}", wait_until(wait, wait.deadline)));
                 (PodEvent::WAITING_ON_PRE_BIND, told.collect())
             }
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
@@ -102,7 +103,7 @@ fn wait_until(wait: &ObjectWait, until: Time) -> String {
     let unwatched = unwatched(wait).map(|text| format!(" ({text})")).unwrap_or_default();
     let to_see = to_see(wait);
     let between = if to_see.is_empty() { "" } else { " " };
-    format!("{to_see}{between}{}{why}{unwatched}", ends(until))
+    format!("{}{between}{to_see}{why}{unwatched}", ends(until))
 }
 
 /// The objects after whose changes the plugin is asked again; empty if there are none.

@@ -140,8 +140,8 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
     assert_eq!(explained(&mut view, &mut bench), held);
     bench.advance(1_000);
     let note = format!(
-        "waits before it can be bound to node n0: plugin \"Fake\" to see v1/Service default/web changed until {}: \
-         nobody is ready (the plugin {NOT_ASKED})",
+        "waits before it can be bound to node n0: plugin \"Fake\" waits until {} to see v1/Service default/web \
+         changed: nobody is ready (the plugin {NOT_ASKED})",
         until.to_rfc3339()
     );
     assert_eq!(events(&bench.settle()), [("WaitingOnPermit".to_owned(), note)]);
@@ -182,7 +182,7 @@ fn pre_bind_is_told_likewise() {
     let (since, until) = (bench.now, bench.now + 10_000);
     bench.advance(1_000);
     let note = format!(
-        "waits before it can be bound to node n0: plugin \"Fake\" until {}: it is late (the plugin {NOT_ASKED})",
+        "waits before it can be bound to node n0: plugin \"Fake\" waits until {}: it is late (the plugin {NOT_ASKED})",
         until.to_rfc3339()
     );
     assert_eq!(events(&bench.settle()), [("WaitingOnPreBind".to_owned(), note)]);

@@ -242,7 +242,7 @@ fn a_pod_that_waits_is_told_for_what_and_until_when() {
     assert!(bench.settle().is_empty(), "it may be over soon");
     bench.advance(1);
     let told = events(&bench.settle());
-    let note = format!("waits before it can be bound to node n0: plugin \"Fake\" until {until}");
+    let note = format!("waits before it can be bound to node n0: plugin \"Fake\" waits until {until}");
     assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
     bench.advance(1000);
     assert!(bench.settle().is_empty(), "once");
@@ -348,8 +348,8 @@ fn what_permit_waits_to_see_is_told_too() {
     bench.advance(1000);
     let told = events(&bench.settle());
     let note = format!(
-        "waits before it can be bound to node n0: plugin \"Fake\" to see v1/Pod default/a changed until {until}: \
-         nobody approved"
+        "waits before it can be bound to node n0: plugin \"Fake\" waits until {until} to see v1/Pod default/a \
+         changed: nobody approved"
     );
     assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
 }

@@ -133,8 +133,8 @@ fn a_pod_that_waits_for_an_object_is_told_so() {
     bench.advance(1_000);
     let claim = "v1/PersistentVolumeClaim default/data";
     let note = format!(
-        "waits before it can be bound to node n0: plugin \"Fake\" to see {claim} changed until {until}: the claim is \
-         not bound"
+        "waits before it can be bound to node n0: plugin \"Fake\" waits until {until} to see {claim} changed: the \
+         claim is not bound"
     );
     assert_eq!(events(&bench.settle()), [("WaitingOnPreBind".to_owned(), note)]);
 }

@@ -78,13 +78,14 @@ func Node(row uint32) *berth.Node {
 	return bare[row]
 }
 
-// EventNode converts a node before or after an event.
+// EventNode converts a node before or after an event. It has no annotations, and a read of one is logged.
 func EventNode(node *berth_scheduler_types.Node) *berth.Node {
 	allocatable := toAmounts(&node.Allocatable)
 	allocatable["pods"] = node.AllowedPods
 	return &berth.Node{
 		Name: text(node.Name), Unschedulable: node.Unschedulable, Labels: toPairs(node.Labels),
 		Taints: toTaints(node.Taints), Allocatable: allocatable, DeclaredFeatures: toTexts(node.DeclaredFeatures),
+		Annotations: berth.Chosen(nil, berth.EventAnnotationPrefix),
 	}
 }
 

@@ -215,6 +215,7 @@ func nodeSaysYes(node *berth.Node) bool {
 			"cpu": 4000, "memory": 0, "ephemeral-storage": 0, "example.com/gpu": 2, "pods": 110,
 		},
 		DeclaredFeatures: []string{"Naps"},
+		Annotations:      berth.Pairs{}, // empty and not nil, because the SDK marks it
 	})
 }
 

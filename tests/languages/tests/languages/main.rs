@@ -127,6 +127,22 @@ mod methods_without_a_line {
         assert_eq!(super::compared("go", "plugin.go", &source, world), (true, String::new()));
     }
 
+    /// The node of an event has few fields, and only these need no column.
+    #[test]
+    fn go_with_a_hint() {
+        let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/queueing-hint@0.2.0;\n";
+        let source = "package p\n\nfunc (*p) Describe() berth.Manifest { return berth.Manifest{Name: \"P\"} }\n\
+                      func (*p) QueueingHint(pod *berth.Pod, _ berth.Event, subject berth.Subject) bool {\n\
+                      \tnode := subject.NewNode\n\tif node.Name == \"\" || node.Unschedulable {\n\t\treturn pod.JSON == nil\n\t}\n\
+                      \treturn len(subject.OldNode.Annotations) == 0 && node.PodCount == 0\n}\n";
+        let warnings = "warning: plugin.go:9: reads .PodCount, which is always empty: the manifest lacks berth.PodCount \
+                        among its Columns\n\
+                        warning: plugin.go:7: reads pod.JSON, which is always empty: the manifest lacks the member PodJSON\n\
+                        warning: plugin.go:9: reads OldNode.Annotations, which is always empty: look the node up by its \
+                        name in berth.Nodes()\n";
+        assert_eq!(super::compared("go", "plugin.go", source, world), (true, warnings.to_owned()));
+    }
+
     #[test]
     fn c() {
         let source = "    .name = \"P\",\n    .filter = filter,\n    .pre_filter = pre_filter,\n";

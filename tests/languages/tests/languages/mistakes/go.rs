@@ -3,8 +3,10 @@
 use std::{fs, process::Command};
 
 use anyhow::ensure;
+use berth_framework::{ClusterEvent, EventSubject, HintCall};
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, folder};
+use berth_testing::node;
 
 use super::{Asked, refusal_of};
 use crate::run;
@@ -145,6 +147,31 @@ fn labels_and_annotations_that_are_read_and_not_declared_are_told_once() {
         let all = "Columns: []berth.Column{berth.Labels, berth.Annotation(\"zone\"), berth.Annotation(\"rack\")}}";
         let told = reads(all)?;
         ensure!(told.is_empty(), "{told:?}");
+        Ok(())
+    });
+}
+
+/// The node of an event has no annotations, whatever the manifest names.
+#[test]
+fn an_annotation_of_an_events_node_is_told() {
+    run(GO, |language| {
+        let columns = "Version: \"1\", Columns: []berth.Column{berth.Annotation(\"zone\")}}";
+        let hint = "func (*plugin) QueueingHint(_ *berth.Pod, _ berth.Event, subject berth.Subject) bool {\n\t\
+                    _, has := subject.NewNode.Annotations.Get(\"zone\")\n\treturn has\n}\n";
+        let source = SOURCE.replace("Version: \"1\"}", columns) + hint;
+        let mut asked = Asked::new(language, "plugin.go", &source, &["filter", "queueing-hint"], &[])?;
+        let pod = Pod::default();
+        asked.harness.ask(&pod).map_err(crate::failed)?;
+        let changed = asked.harness.cluster_mut().intern_node(&node("a").build());
+        let event = ClusterEvent::new("Node", ClusterEvent::UPDATE_NODE_ANNOTATION);
+        let subject = EventSubject::Node { old: None, new: Some(&changed) };
+        let hint = asked.harness.in_cycle(&pod, |plugin, call| {
+            let call = HintCall { table: call.table, pod: &pod, event: &event, subject };
+            plugin.queueing_hint().map(|point| point.queueing_hint(&call))
+        });
+        ensure!(hint == Some(false), "{hint:?}");
+        let told: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
+        ensure!(told == ["the event node's annotation zone"], "{told:?}");
         Ok(())
     });
 }
