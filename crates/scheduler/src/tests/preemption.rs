@@ -108,9 +108,10 @@ fn without_its_gate_no_pod_is_tried_before_the_victims_are_evicted() {
         bench.event(Event::reconfigured(bench.scheduler.objects(), settings, None, None));
         let actions = bench.settle();
         assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
-        assert_eq!(bench.scheduler.metrics().pending_pods.gated == 1, is_asynchronous, "the preemptor");
         bench.script(|script| script.post_filter = None);
         bench.event(deleted("first"));
+        bench.advance(60_000);
+        assert_eq!(bench.scheduler.metrics().pending_pods.gated == 1, is_asynchronous, "the preemptor");
         bench.apply(pod("large", 5));
         assert_eq!(events(&bench.settle()).len() == 1, is_asynchronous, "the other pod is tried, and fits nowhere");
         bench.event(effects_finished(&actions, Ok(())));

@@ -160,7 +160,7 @@ fn a_plugin_that_cannot_be_asked_for_its_hint_counts_as_an_error() {
     bench.apply(pod("big", 5));
     bench.settle();
     bench.scheduler.drain_observations();
-    bench.script(|script| script.has_no_time = true);
+    bench.script(|script| (script.hints, script.has_no_time) = (true, true));
     bench.event(Event::NodeApplied(Box::new(node("large", 8))));
     let observations = bench.scheduler.drain_observations();
     let is_error = |it: &Observation| matches!(it, Observation::QueueingHint { answer: HintAnswer::Error, .. });
