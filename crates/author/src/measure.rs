@@ -206,7 +206,7 @@ mod tests {
         fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
             let n_objects = call.table.objects().iter("v1", "Pod").count();
             if self.counts_pods && n_objects < call.table.pods().n_pods() {
-                return Err(Status::error("a pod on a node is no object"));
+                return Err(Status::error("a pod on a node is not an object"));
             }
             if self.refuses {
                 return Err(Status::unresolvable("no rack"));

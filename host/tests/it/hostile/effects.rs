@@ -238,5 +238,5 @@ async fn check_recovery(bench: &Bench, guests: &[(Guest, &str)]) {
         }
     }
     let list: Vec<Value> = bench.list().await.into_values().collect();
-    assert!(list.iter().all(|entry| entry["state"] != "quarantined"), "a refused effect is no fault");
+    assert!(list.iter().all(|entry| entry["state"] != "quarantined"), "a refused effect is not a fault");
 }

@@ -393,7 +393,7 @@ fn compiling_ends_with_the_time_of_the_search() {
         selectors.matches(&patterns, SelectorSubject { driver: "x7", device: &device() }, DeviceKey(0), over),
         None
     );
-    assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
+    assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "the kept result is not an error");
 }
 
 /// kube-apiserver counts the characters of a pattern. The patterns are short, but large in compiled form.
