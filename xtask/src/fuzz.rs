@@ -79,7 +79,7 @@ impl Plan {
 /// The names of the targets, which each have a folder of seeds, and of the tests.
 fn targets() -> Result<Vec<String>> {
     let mut targets = Vec::new();
-    for entry in fs::read_dir("fuzz/seeds").context("fuzz/seeds; run this in the root of the repository")? {
+    for entry in fs::read_dir("fuzz/seeds").context("cannot read fuzz/seeds; run this in the root of the repository")? {
         targets.push(entry?.file_name().to_string_lossy().into_owned());
     }
     targets.extend(TESTS.map(|(name, _)| name.to_owned()));

@@ -54,7 +54,7 @@ pub(crate) fn sdk_bench(named: &[String]) -> Result<()> {
             measured.micros_per_pod.push(figure);
         }
     }
-    println!("CPU a pod, µs, median of {ROUNDS} runs in turns");
+    println!("CPU a pod, µs, median of {ROUNDS} alternating runs");
     for Measured { name, micros_per_pod, .. } in &mut all {
         micros_per_pod.sort_by(f64::total_cmp);
         println!("{name:<24} {:.0}", micros_per_pod.get(ROUNDS / 2).copied().unwrap_or_default());

@@ -120,7 +120,7 @@ pub struct RefusedAtPoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ReleasedPod {
-    /// The answer of Permit, which is asked again after a change of an object that the effect `wait` named, unless it
+    /// The answer of Permit, which is asked again after a change to an object that the effect `wait` named, unless it
     /// lets the pod go on without effects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<PodAnswer>,

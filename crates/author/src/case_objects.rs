@@ -139,7 +139,7 @@ fn has_form_of<T: DeserializeOwned>(object: &Value, place: &str) -> Result<(), C
     case_decoding::object::<T>(object, place).map(drop).map_err(CaseObjectError::Form)
 }
 
-/// Checks that a pod names its node. An empty name is no node.
+/// Checks that a pod names its node. An empty name is not a node.
 fn on_a_node(pod: &Value, place: &str) -> Result<(), CaseObjectError> {
     let spec = &pod["spec"];
     // The form of the pod is checked before.

@@ -354,7 +354,7 @@ impl<'s> RandomCluster<'s> {
         Ok(told)
     }
 
-    /// Makes some random changes of the cluster, and returns a text for each: `Node node-3 removed`.
+    /// Makes some random changes to the cluster, and returns a text for each: `Node node-3 removed`.
     fn change(&mut self, n_changes: u64) -> Result<Vec<String>, HarnessError> {
         let mut changes = Vec::new();
         for _ in 0..n_changes {

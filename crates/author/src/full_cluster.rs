@@ -44,7 +44,7 @@ pub(crate) type CallName = &'static str;
 pub(crate) trait Observer {
     fn call<R>(&mut self, name: CallName, work: impl FnOnce() -> R) -> R;
 
-    /// The points of `names` are not called about a pod. `why` continues a sentence after "because".
+    /// The points of `names` are not called for a pod. `why` continues a sentence after "because".
     fn left_out(&mut self, names: &[CallName], why: &str);
 }
 

@@ -38,7 +38,7 @@ pub struct Measurement {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MeasuredPlugin {
     pub calls: Vec<Measurement>,
-    /// A sentence for each timed point that the plugin implements and that was called about no pod, and one that names the
+    /// A sentence for each timed point of the plugin that was called for no pod, and a last sentence that names the
     /// points that are never timed.
     pub uncalled: Vec<String>,
 }
@@ -122,7 +122,7 @@ impl DeltaSource for Scales<'_> {
 #[derive(Default)]
 struct CallTimes {
     durations: BTreeMap<CallName, Vec<Duration>>,
-    /// The first reason why a point was not called about a pod.
+    /// The first reason why a point was not called for a pod.
     left_out: BTreeMap<CallName, String>,
 }
 
@@ -151,7 +151,8 @@ impl CallTimes {
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
     }
 
-    /// A sentence for each timed point of the plugin that was called about no pod, and one that names its other points.
+    /// A sentence for each timed point of the plugin that was called for no pod, and a last sentence that names the
+    /// points that are not timed.
     fn uncalled(&self, points: Points) -> Vec<String> {
         let (timed, others): (Vec<Point>, Vec<Point>) = points.iter().partition(|point| TIMED.contains(point));
         let uncalled = timed.into_iter().map(Point::shown).filter(|name| !self.durations.contains_key(name));
@@ -205,7 +206,7 @@ mod tests {
         fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
             let n_objects = call.table.objects().iter("v1", "Pod").count();
             if self.counts_pods && n_objects < call.table.pods().n_pods() {
-                return Err(Status::error("a pod on a node is no object"));
+                return Err(Status::error("a pod on a node is not an object"));
             }
             if self.refuses {
                 return Err(Status::unresolvable("no rack"));

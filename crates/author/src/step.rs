@@ -1,4 +1,4 @@
-//! One step of a case: the changes of the cluster, and the questions to the plugin after them.
+//! One step of a case: the changes to the cluster, and the questions to the plugin after them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const NOT_PLACED: &str =
 const WAITS: &str = "the pod of the step waits at Permit or PreBind (`released` has the answers once its wait ends)";
 const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
 
-/// A change of the cluster, and the answers after it.
+/// A change to the cluster, and the answers after it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -306,7 +306,7 @@ impl CaseStep {
         self.bind_to.is_some() || self.binding_fails_on.is_some() || self.waits_on.is_some()
     }
 
-    /// Why the points after Permit are not called about a pod that goes to a node.
+    /// Why the points after Permit are not called for a pod that goes to a node.
     fn ends_at_permit(&self) -> Option<&'static str> {
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (Some(_), ..) | (None, None, None) => None,

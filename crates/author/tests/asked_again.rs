@@ -149,7 +149,7 @@ fn a_pod_that_changes_is_turned_down() {
     assert_eq!(differences(&(changed(3, denied) + after)), Vec::<String>::new());
 }
 
-/// A change of an object that the plugin did not name does not lead to a question.
+/// A change to an object that the plugin did not name does not lead to a question.
 #[test]
 fn an_object_that_changes_asks_again() {
     let map = |name: &str| {

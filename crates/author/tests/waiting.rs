@@ -1,4 +1,4 @@
-//! Several pods wait at Permit at once in a case, until the plugin lets them go, rejects them, or their time is out.
+//! Several pods wait at Permit at once in a case, until the plugin lets them go, rejects them, or their waits time out.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

@@ -1,4 +1,4 @@
-//! A pod waits at PreBind in a case, until the plugin is asked again and lets it be bound, or its time is out.
+//! A pod waits at PreBind in a case, until the plugin is asked again and lets it be bound, or its wait times out.
 
 use std::sync::LazyLock;
 
@@ -189,7 +189,7 @@ fn a_pod_that_changes_fails() {
     assert_eq!(differences(&(changed(3, lost) + &counted(1))), Vec::<String>::new());
 }
 
-/// The plugin answers alike, so the pod waits until 60 seconds after the first wait. A change of an object that the
+/// The plugin answers alike, so the pod waits until 60 seconds after the first wait. A change to an object that the
 /// plugin did not name asks nothing.
 #[test]
 fn an_object_that_changes_asks_again() {

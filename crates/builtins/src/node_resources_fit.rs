@@ -212,7 +212,7 @@ impl NodeResourcesFit {
     }
 }
 
-/// The changes of a node's sums by the pods that a dry run removes and adds.
+/// The changes to a node's sums that come from the pods that a dry run removes and adds.
 #[derive(Debug, Default)]
 struct RequestChange {
     n_pods: i64,

@@ -1,7 +1,7 @@
 //! The answers about a node that hold for later pods of the same kind, until the node's row is written.
 //!
-//! Plugins for volumes and devices are called about each pod with volumes or devices, and PodTopologySpread about each
-//! pod with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is called about every pod once a pod on a node has
+//! Plugins for volumes and devices are called for each pod with volumes or devices, and PodTopologySpread for each pod
+//! with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is called for every pod once a pod on a node has
 //! affinity terms about other pods.
 
 use std::hash::{Hash, Hasher};

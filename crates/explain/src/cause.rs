@@ -70,7 +70,7 @@ impl Cause {
 }
 
 /// The built-in plugins whose final rejections at PreFilter are about the pod itself: a claim that does not exist, or
-/// terms that contradict each other. A rejection by another plugin may end without a change of the pod, as the
+/// terms that contradict each other. A rejection by another plugin may end without a change to the pod, as the
 /// rejection for a full quota does.
 const CHECK_THE_POD: [&str; 7] = [
     "DynamicResources",

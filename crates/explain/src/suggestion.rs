@@ -25,7 +25,7 @@ const N_TAINTS: usize = 3;
 /// The number of nodes that are named.
 const N_EXAMPLES: usize = 3;
 
-/// A change of the pod with which it would fit.
+/// A change to the pod after which it would fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Suggestion {

@@ -88,15 +88,15 @@ pub enum Effect {
         note: String,
     },
     /// Ask PreBind again, or the Permit plugin that holds the pod, whenever one of these objects has changed. When the
-    /// time is out, the attempt fails with the message. `objects` may name the cycle's own pod, with the kind `v1/Pod`.
-    /// The plugin is then asked with the pod as it is after the change. The manifest of a component must name all other
-    /// kinds among its objects.
+    /// wait times out, the attempt fails with the message. `objects` may name the cycle's own pod, with the kind
+    /// `v1/Pod`. The plugin is then asked with the pod as it is after the change. The manifest of a component must name
+    /// all other kinds among its objects.
     Wait {
         /// The objects to wait for.
         objects: Vec<ObjectRef>,
         /// The longest wait in milliseconds, counted from the first wait of the attempt.
         timeout_ms: u64,
-        /// The message that the pod gets when the time is out.
+        /// The message that the pod gets when the wait times out.
         timeout_message: String,
     },
 }
@@ -166,7 +166,7 @@ pub struct ObjectAccess<'a> {
 pub enum EffectKind {
     /// An effect on pods or on the scheduler.
     Named(Permission),
-    /// A change of an object.
+    /// A change to an object.
     Object(Verb),
 }
 

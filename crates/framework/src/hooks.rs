@@ -53,8 +53,8 @@ pub enum Reach {
     /// Answers depend on nothing. The plugin lets such pods into the queue with any data in the cluster, lets them pass
     /// on every node, scores all nodes 0, and reserves and prepares nothing. The plugin need not be asked.
     Nothing,
-    /// [`Self::Nothing`], and in addition such pods on nodes make no difference to any of the plugin's answers as long
-    /// as the plugin lives. So a component need not be sent them.
+    /// [`Self::Nothing`]. In addition, such pods on nodes never change an answer of the plugin as long as the plugin
+    /// lives. So the scheduler need not send such pods to a component.
     NothingAnywhere,
     /// [`Self::Nothing`] until a pod that may matter to the plugin comes to a node or is nominated to a node. A pod may
     /// matter if the plugin has given none of these three answers about the pod's class. The plugin is then asked

@@ -213,7 +213,7 @@ impl Meter {
         }
     }
 
-    /// Notes that a step of an attempt begins that is no extension point. Only traces have it.
+    /// Notes that a step of an attempt begins that is not an extension point. Only traces have it.
     pub fn start_step(&mut self, cycle: CycleId) -> Start {
         let is_traced = self.timer.as_ref().is_some_and(|timer| timer.tracing.takes(cycle));
         if is_traced { self.start(cycle) } else { Start::UNMEASURED }
@@ -351,7 +351,7 @@ mod tests {
             span("Bind", call(4, None), Code::Success, 6, 7),
         ];
         assert_eq!(meter.measured_mut().spans, spans);
-        assert_eq!(meter.measured_mut().points.len(), 1, "a step is no extension point");
+        assert_eq!(meter.measured_mut().points.len(), 1, "a step is not an extension point");
         assert!(meter.measured_mut().plugins.len() < 3, "only some attempts have their plugins timed");
         meter.measured_mut().clear();
         let start = meter.start_outside();

@@ -194,7 +194,7 @@ declare! {
     enum HookRef from hook;
     /// Forgets a cycle that is over.
     EndCycle cycle_end;
-    /// Follows the changes of the replica, inside a component.
+    /// Follows the changes to the replica, inside a component.
     Follow follower;
     /// Passes the plugin's state to the next binary.
     State state;

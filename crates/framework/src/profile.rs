@@ -254,7 +254,7 @@ impl Profile {
         }
     }
 
-    /// The plugins, for a caller that drops them where no cycle waits for that.
+    /// Ends the profile and returns its plugins, so that the caller can drop them without delaying a cycle.
     pub fn into_plugins(self) -> impl Iterator<Item = Box<dyn Plugin>> {
         self.instances.into_iter().map(|instance| instance.plugin)
     }

@@ -322,7 +322,7 @@ impl Given {
     /// Reads arguments, without the program's name.
     ///
     /// # Errors
-    /// A flag is not known, its value is of another type, or the help is asked for.
+    /// A flag is not known, its value has another type, or the help is asked for.
     pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, FlagError> {
         let arguments = arguments.into_iter().map(|argument| normalized(&argument));
         let all = std::iter::once(PROGRAM.to_owned()).chain(arguments);

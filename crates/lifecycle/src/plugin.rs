@@ -225,7 +225,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
             Some(Forbidden::Denied) => consequences.add(self.apply(Event::Denied, now, policy)),
             None => {}
         }
-        // A profile that is given another binary below needs no new instance of its present binary.
+        // `rebuild` must come before `settle`: it skips the profiles to which `settle` gives another binary.
         let rebuilt = self.rebuild(rebuild, policy);
         consequences.add(self.settle(policy));
         consequences.add(rebuilt);

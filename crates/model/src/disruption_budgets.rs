@@ -80,7 +80,7 @@ impl DisruptionBudgets {
     /// The `kind` of the budgets.
     pub const KIND: &str = "PodDisruptionBudget";
 
-    /// Reads the changes of the objects.
+    /// Reads the changes to the objects.
     pub fn refresh(&mut self, objects: &ObjectTable) {
         self.0.refresh(objects);
     }

@@ -1,4 +1,4 @@
-//! Conversion of the API's objects to interned objects, once for each change of an object.
+//! Conversion of the API's objects to interned objects, once for each change to an object.
 
 mod affinity;
 mod storage;

@@ -172,7 +172,7 @@ pub struct ObjectView<T> {
     new_problems: Vec<(String, String)>,
     /// The position up to which the kind's changes were followed; `None` if the table does not have the kind.
     seen: Option<u64>,
-    /// The position up to which all changes of the table were followed. If it did not change, the kind is not looked
+    /// The position up to which all changes to the table were followed. If it did not change, the kind is not looked
     /// up.
     seen_of_table: Option<u64>,
     version: u64,

@@ -1,8 +1,8 @@
-//! The forms that ask for more than a view: orders about plugins, and what-if questions.
+//! The page's forms: a user gives orders about plugins and asks what-if questions with them.
 //!
-//! A form is a still document. Its answer is one, too, so that everything works without the page's script. A browser
-//! sends a form only from this site: the browser itself says from which site a request comes, in a header that no page
-//! can set (<https://www.w3.org/TR/fetch-metadata/>).
+//! A form and its answer are documents that do not update themselves, so both work without the page's script. The
+//! scheduler accepts a form only from its own site: the browser says from which site a request comes, in a header that
+//! no page can set (<https://www.w3.org/TR/fetch-metadata/>).
 
 pub(crate) mod order;
 mod what_if;

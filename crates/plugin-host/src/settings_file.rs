@@ -43,14 +43,14 @@ pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
 }
 
 /// A sentence for each kind under `grants.reads` whose name is nearly that of a kind of Kubernetes. Such a kind may
-/// also come with a CRD, so it is no error.
+/// also come with a CRD, so it is not an error.
 #[must_use]
 pub fn misspelt_kinds(settings: &PluginHostSettings) -> Vec<String> {
     let of = |place: String, grants: &PluginGrants| {
         let misspelt = grants.reads.iter().filter_map(move |read| {
             let meant = watched_kinds::nearest(&read.api_version, &read.kind)?;
             let version = &read.api_version;
-            Some(format!("{place}.grants.reads: {read} is no kind of Kubernetes: did you mean {version}/{meant}?"))
+            Some(format!("{place}.grants.reads: {read} is not a Kubernetes kind: did you mean {version}/{meant}?"))
         });
         misspelt.collect::<Vec<_>>()
     };

@@ -263,7 +263,7 @@ impl Supervisor {
         self.hand_over(swaps, By::Scheduler).await;
     }
 
-    /// Reports a binary that no profile uses. A binary without effect is no fault.
+    /// Reports a binary that no profile uses. A binary without effect is not a fault.
     fn tell_if_unused(&self, plugin: &PluginName) {
         let Some(status) = self.inventory.status(plugin) else { return };
         if let (PluginState::Unused, Service::Directory(_)) = (status.state, &status.service) {

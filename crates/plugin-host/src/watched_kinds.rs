@@ -53,7 +53,7 @@ pub fn shown(kind: &KindRef) -> String {
     format!("{}/{name}", kind.api_version())
 }
 
-/// The kind of Kubernetes whose name is close to `kind`, under the same `api_version`. `kind` itself is no kind of
+/// The kind of Kubernetes whose name is close to `kind`, under the same `api_version`. `kind` itself is not a kind of
 /// Kubernetes.
 #[must_use]
 pub fn nearest(api_version: &str, kind: &str) -> Option<String> {

@@ -96,7 +96,7 @@ pub(crate) struct Claim<'a> {
 /// The reason why a signature is not about the binary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimError {
-    #[error("the signature is of another binary")]
+    #[error("the signature is for another binary")]
     OtherSubject,
     #[error("the signature was made for another purpose than running the binary ({0})")]
     OtherPurpose(String),

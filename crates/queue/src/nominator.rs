@@ -25,7 +25,7 @@ impl Nominator {
         }
     }
 
-    /// Follows a change of the pod's object. If neither the old nor the new object has a nomination, the nomination in
+    /// Follows a change to the pod's object. If neither the old nor the new object has a nomination, the nomination in
     /// memory stays.
     pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let both_empty = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();

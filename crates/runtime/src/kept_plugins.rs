@@ -55,7 +55,7 @@ impl KeptPlugins {
         answer
     }
 
-    /// Lets the plugins read the changes of the table, which otherwise forgets them before the next question.
+    /// Lets the plugins read the changes to the table, which otherwise forgets them before the next question.
     pub(crate) fn follow(&mut self, table: &ClusterTable) {
         self.by_profile.retain(|_, kept| kept.asked_at.elapsed() < KEPT_FOR);
         for instance in self.by_profile.values_mut().flat_map(|kept| &mut kept.instances) {

@@ -71,7 +71,7 @@ pub(crate) struct Answerer {
 
 /// The parts of a session that answer questions.
 pub(crate) struct Parts {
-    /// The requests for changes.
+    /// Sends requests to the scheduling thread, whose state the answers are about.
     pub follow: mpsc::Sender<FollowRequest>,
     pub client: Client,
     pub supervisor: mpsc::Sender<Message>,

@@ -133,7 +133,7 @@ pub struct PluginEffects {
 pub struct GrantedEffect {
     /// The effect.
     pub effect: Effect,
-    /// The `metadata.uid` that the object must still have, because the grant is for a change of the pod of the cycle or
+    /// The `metadata.uid` that the object must still have, because the grant is for a change to the pod of the cycle or
     /// of one of its claims. `None` if the change may be of any object with the name, or if the same answer created the
     /// object.
     pub uid: Option<Box<str>>,

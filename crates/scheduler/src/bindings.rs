@@ -173,7 +173,7 @@ impl Bindings {
         }
     }
 
-    /// Ends the waits whose time is out, as many as the turn has room for.
+    /// Ends the waits that have timed out, as many as the turn has room for.
     pub(crate) fn expire(&mut self, context: &mut Context) {
         let now = context.now();
         while let Some((deadline, uid)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now).cloned() {

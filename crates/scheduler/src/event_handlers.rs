@@ -131,7 +131,7 @@ impl EventHandlers {
     }
 }
 
-/// Handles a change of an object of another kind, or with `None` its deletion. `resource` is the name under which
+/// Handles a change to an object of another kind, or with `None` its deletion. `resource` is the name under which
 /// plugins register for its events.
 pub(crate) fn object_changed(
     resource: &str,

@@ -54,7 +54,7 @@ impl FailureCause<'_> {
     }
 }
 
-/// The change of the pod's `status.nominatedNodeName`.
+/// The change to the pod's `status.nominatedNodeName`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nomination {
     Keep,

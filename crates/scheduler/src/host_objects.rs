@@ -45,15 +45,15 @@ impl HostObjects {
         Handle { number, names: PhantomData }
     }
 
-    /// Takes the object out. `None` if it was taken before, or if the handle is of another process.
+    /// Takes the object out. `None` if it was taken before, or if the handle belongs to another process.
     #[must_use]
     pub fn take<T: 'static>(&self, handle: Handle<T>) -> Option<T> {
         let object = self.kept().objects.remove(&handle.number)?;
         object.downcast().ok().map(|object| *object)
     }
 
-    /// The result of `look` for an object, which stays stored. `None` if it was taken, or if the handle is of another
-    /// process.
+    /// The result of `look` for an object, which stays stored. `None` if it was taken, or if the handle belongs to
+    /// another process.
     pub fn look<T: 'static, R>(&self, handle: Handle<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.kept().objects.get(&handle.number)?.downcast_ref().map(look)
     }

@@ -13,7 +13,7 @@ pub enum Occurrence {
     PodEvent {
         /// The pod.
         pod: PodName,
-        /// The change of the pod.
+        /// The change to the pod.
         change: ObjectChange,
         /// Whether the pod has a node.
         is_scheduled: bool,
@@ -58,7 +58,7 @@ pub struct PodName {
     pub name: Arc<str>,
 }
 
-/// The change of an object.
+/// The change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectChange {
     /// The object appeared.

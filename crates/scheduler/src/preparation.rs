@@ -3,7 +3,7 @@
 //! A component takes milliseconds to seconds to start, to be configured and to fill its replica, and no cycle should
 //! wait for these steps. So a swap has three steps. The scheduler copies the full delta ([`Preparation`]). The host
 //! makes the instances and fills them with that copy on a thread of its choice. Between two cycles, the scheduler sends
-//! them the changes of the meantime and exchanges pointers. A plugin that hands its state on is filled by the scheduler
+//! them the changes made meanwhile and exchanges pointers. A plugin that hands its state on is filled by the scheduler
 //! instead: the state must come before the first delta, and only the old instance has it.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -39,7 +39,7 @@ pub enum SwapError {
     #[error("{0}")]
     NotBuilt(String),
     /// The instance did not accept the full delta.
-    #[error("its replica could not be filled: {}", .0.message())]
+    #[error("the new instance could not read the state of the cluster: {}", .0.message())]
     NotFed(Status),
     /// The preparation ended without an answer.
     #[error("{0}")]

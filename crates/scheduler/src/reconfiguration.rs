@@ -125,7 +125,7 @@ fn sync(scheduler_name: Sym, context: &mut Context) {
         && !status.code.is_rejected()
     {
         let plugin = context.plugin_name(scheduler_name, plugin);
-        let message = format!("the replica of plugin {plugin} could not be filled; the next cycle tries again");
+        let message = format!("plugin {plugin} could not read the state of the cluster; the next cycle tries again");
         context.log_of(&plugin, Level::Error, message);
     }
 }

@@ -153,7 +153,7 @@ pub enum AuditEvent {
     },
 }
 
-/// A change of the cluster for a plugin.
+/// A change to the cluster for a plugin.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectEntry {

@@ -371,7 +371,7 @@ impl WhatIfRequest {
     }
 }
 
-/// The number of pods that an object makes at most. An object that is no workload counts as one pod.
+/// The number of pods that an object makes at most. An object that is not a workload counts as one pod.
 fn copies(object: &Value) -> usize {
     let numbers = ["/spec/replicas", "/spec/parallelism"];
     let number = numbers.into_iter().find_map(|field| object.pointer(field).and_then(Value::as_u64));

@@ -279,9 +279,9 @@ async fn a_kind_that_is_nearly_one_of_kubernetes_is_warned_of() {
         let project = Project::new("Shows", &component);
         let said = project.berth(&["inspect"]).await.err;
         let warning =
-            "warning: the manifest names v1/Configmap, which is no kind of Kubernetes: did you mean ConfigMap?\n";
+            "warning: the manifest names v1/Configmap, which is not a Kubernetes kind: did you mean ConfigMap?\n";
         assert_eq!(said.contains(warning), warns, "{kind}: {said}");
-        assert_eq!(said.contains("is no kind of Kubernetes"), warns, "{kind}: {said}");
+        assert_eq!(said.contains("is not a Kubernetes kind"), warns, "{kind}: {said}");
     }
 }
 

@@ -182,7 +182,7 @@ async fn a_kind_that_is_nearly_one_is_warned_of() {
     setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
     let (code, complaints) = setup.complaints(&["--offline"]).await;
     assert_eq!((code, complaints.len()), (Some(0), 1), "{complaints:#?}");
-    let told = "plugins[ByPriority].grants.reads: v1/configmap is no kind of Kubernetes: did you mean v1/ConfigMap?";
+    let told = "plugins[ByPriority].grants.reads: v1/configmap is not a Kubernetes kind: did you mean v1/ConfigMap?";
     contains(&complaints, &["warning configuration", told]);
 }
 

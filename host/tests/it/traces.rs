@@ -262,7 +262,7 @@ async fn a_pod_that_fits_nowhere_and_a_preemption_are_traced() {
     assert!(message.contains("Insufficient cpu"), "{message}");
     assert_eq!(big.named("Diagnose").parent_span_id, big.attempt.span_id);
     assert_eq!(big.named("NodeToStatus/NodeResourcesFit").parent_span_id, big.named("Diagnose").span_id);
-    assert!(big.attempt.status.is_none(), "it is no error that a pod fits nowhere");
+    assert!(big.attempt.status.is_none(), "it is not an error that a pod fits nowhere");
     assert_eq!(high.named("PostFilter/DefaultPreemption").parent_span_id, high.named("PostFilter").span_id);
     assert_eq!(high.named("DELETE pods").parent_span_id, high.attempt.span_id);
     let event = high.attempt.events.first().expect("an event");

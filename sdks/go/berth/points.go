@@ -178,7 +178,7 @@ const (
 )
 
 var (
-	// ReachCluster says that the answers may depend on any data. A plugin that is no [Reuser] always counts as this.
+	// ReachCluster says that the answers may depend on any data. A plugin that is not a [Reuser] always counts as this.
 	ReachCluster = Reach{}
 	// ReachNothing says that the plugin has nothing to do for the pod: every node passes and scores 0.
 	ReachNothing = Reach{Kind: ReachKindNothing}

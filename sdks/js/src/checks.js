@@ -22,7 +22,7 @@ export class Checks {
   }
 
   text(name, value, hint = "") {
-    if (typeof value !== "string") this.refuse(`${name} ${shown(value)}, which is no text${hint}`);
+    if (typeof value !== "string") this.refuse(`${name} ${shown(value)}, which is not a text${hint}`);
     return value;
   }
 
@@ -32,14 +32,14 @@ export class Checks {
   }
 
   list(name, value, what) {
-    if (!Array.isArray(value)) this.refuse(`${name} ${shown(value)}, which is no list of ${what}`);
+    if (!Array.isArray(value)) this.refuse(`${name} ${shown(value)}, which is not a list of ${what}`);
     return value;
   }
 
   /** A whole number of milliseconds. A fraction is cut off. */
   milliseconds(name, value) {
     const isTime = typeof value === "number" && value >= 0 && value <= Number.MAX_SAFE_INTEGER;
-    if (!isTime) this.refuse(`${name} ${shown(value)}, which is no number of milliseconds`);
+    if (!isTime) this.refuse(`${name} ${shown(value)}, which is not a number of milliseconds`);
     return Math.trunc(value);
   }
 

@@ -46,7 +46,7 @@ const flag = (action) => action[0].toLowerCase() + action.slice(1);
 export function on(resource, ...actions) {
   const unknown = actions.find((action) => action !== "Update" && !ACTIONS.includes(action));
   if (unknown !== undefined) {
-    throw new TypeError(`${JSON.stringify(unknown)} is no action; there are Update, ${ACTIONS.join(", ")}`);
+    throw new TypeError(`${JSON.stringify(unknown)} is not an action; there are Update, ${ACTIONS.join(", ")}`);
   }
   const updates = actions.includes("Update") ? ACTIONS.filter((name) => name.startsWith("Update")) : [];
   const chosen = actions.length === 0 ? ACTIONS : [...actions, ...updates];

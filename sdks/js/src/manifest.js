@@ -10,7 +10,7 @@ function columnOf(column) {
   if (typeof column?.label === "string") return { tag: "label", val: column.label };
   if (typeof column?.annotation === "string") return { tag: "annotation", val: column.annotation };
   throw new TypeError(
-    `columns: ${JSON.stringify(column)} is no column; there are ${COLUMNS.join(", ")}, {label: key} and {annotation: key}`,
+    `columns: ${JSON.stringify(column)} is not a column; there are ${COLUMNS.join(", ")}, {label: key} and {annotation: key}`,
   );
 }
 
@@ -22,7 +22,7 @@ function textOf(member, value) {
 function kindOf(kind) {
   const { apiVersion, kind: name } = kind ?? {};
   if (typeof apiVersion === "string" && typeof name === "string") return { apiVersion, kind: name };
-  throw new TypeError(`objects: ${JSON.stringify(kind)} is no kind; write {apiVersion: "v1", kind: "Service"}`);
+  throw new TypeError(`objects: ${JSON.stringify(kind)} is not a kind; write {apiVersion: "v1", kind: "Service"}`);
 }
 
 /** The members for each interface. The plugin must have one member of each list. */
@@ -64,7 +64,7 @@ function listOf(member, list, read, example) {
 
 function eventOf(event) {
   if (typeof event?.resource === "string" && typeof event?.actions === "object") return event;
-  throw new TypeError(`eventsToRegister: ${JSON.stringify(event)} is no event; write on("Node", "Add")`);
+  throw new TypeError(`eventsToRegister: ${JSON.stringify(event)} is not an event; write on("Node", "Add")`);
 }
 
 /** @throws an error whose message is a sentence that starts with the name of the invalid member */

@@ -60,7 +60,7 @@ function keyed(member, answered, keys) {
 
 /** The status of a rejection in an answer. */
 function rejectionIn(member, name, given) {
-  if (!(given instanceof Rejection)) throw new Unfit(member, `${name} ${shown(given)}, which is no rejection`);
+  if (!(given instanceof Rejection)) throw new Unfit(member, `${name} ${shown(given)}, which is not a rejection`);
   return statusOf(given);
 }
 
@@ -109,7 +109,7 @@ const isScore = (value) => typeof value !== "bigint" && typeof value !== "symbol
 /** The error message for the first invalid score. */
 function unfit(member, scores, words) {
   const at = Math.max(Array.from(scores).findIndex((value) => !isScore(value)), 0);
-  return new Unfit(member, `${shown(scores[at])} for ${named(nodesOf(words)[at])}, which is no score`);
+  return new Unfit(member, `${shown(scores[at])} for ${named(nodesOf(words)[at])}, which is not a score`);
 }
 
 /** The text of a node in a message. */
@@ -208,7 +208,7 @@ function postFilterOf(plugin) {
     if (answered instanceof Rejection) return { status: statusOf(answered), nomination: keep, effects: [] };
     const { node = null, clear = false, effects: given } = keyed("postFilter", answered, ["node", "clear", "effects"]);
     const effects = effectsIn("postFilter", given);
-    if (node !== null && !Number.isInteger(node.row)) throw new Unfit("postFilter", `node ${shown(node)}, which is no node`);
+    if (node !== null && !Number.isInteger(node.row)) throw new Unfit("postFilter", `node ${shown(node)}, which is not a node`);
     if (node !== null) return { status: SUCCESS, nomination: { tag: "node", val: node.row }, effects };
     return { status: SUCCESS, nomination: clear ? { tag: "clear" } : keep, effects };
   };
@@ -229,7 +229,7 @@ function postFilterOf(plugin) {
 function explainOf(plugin) {
   const wordsOf = (pod, row) => {
     const words = plugin.explain(pod, row === null || row === undefined ? null : table.node(row));
-    if (typeof words !== "string") throw new Unfit("explain", `${shown(words)}, which is no text`);
+    if (typeof words !== "string") throw new Unfit("explain", `${shown(words)}, which is not a text`);
     return words;
   };
   return { explain: (cycle, row) => answer(cycle, (pod) => wordsOf(pod, row)) };
@@ -245,7 +245,7 @@ function stateOf(plugin) {
 function reachOf(answered) {
   if (["cluster", "nothing", "nothing-anywhere", "nothing-yet"].includes(answered)) return { tag: answered };
   if (Number.isSafeInteger(answered) && answered >= 0) return { tag: "row", val: answered };
-  throw new TypeError(`${answered} is no kind of reach and no number from 0`);
+  throw new TypeError(`${answered} is neither a kind of reach nor a number from 0`);
 }
 
 /** Converts the object of an event for the plugin. */

@@ -57,7 +57,7 @@ class Wait:
 
     def __post_init__(self):
         if not is_time(self.milliseconds):
-            raise TypeError(f"Wait got {self.milliseconds!r}, which is no number of milliseconds")
+            raise TypeError(f"Wait got {self.milliseconds!r}, which is not a number of milliseconds")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def on(resource: str, *actions: Action) -> ClusterEvent:
     mask = Actions(0)
     for action in actions or ACTIONS:
         if action != "Update" and action not in ACTIONS:
-            raise ValueError(f"{action!r} is no action; there are Update, {', '.join(ACTIONS)}")
+            raise ValueError(f"{action!r} is not an action; there are Update, {', '.join(ACTIONS)}")
         mask |= UPDATE if action == "Update" else ACTIONS[action]
     return ClusterEvent(resource, mask)
 

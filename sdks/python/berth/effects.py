@@ -33,22 +33,22 @@ def _json(body) -> bytes:
 
 
 def _texts(function: str, **arguments) -> None:
-    """Raises an error for the first argument that is no text. Its traceback has the line of the plugin that calls the function."""
+    """Raises an error for the first argument that is not a text. Its traceback has the line of the plugin that calls the function."""
     for name, value in arguments.items():
         if not isinstance(value, str):
             lack = '; it is "" for a kind without namespaces' if name == "namespace" else ""
-            raise TypeError(f"effects.{function} got {name} {value!r}, which is no text{lack}")
+            raise TypeError(f"effects.{function} got {name} {value!r}, which is not a text{lack}")
 
 
 def _list(function: str, name: str, value, what: str) -> list:
     if not isinstance(value, Iterable) or isinstance(value, str | dict):
-        raise TypeError(f"effects.{function} got {name} {value!r}, which is no list of {what}")
+        raise TypeError(f"effects.{function} got {name} {value!r}, which is not a list of {what}")
     return list(value)
 
 
 def _reference(key) -> types.ObjectRef:
     if not isinstance(key, tuple | list) or len(key) != 3:
-        raise TypeError(f"effects.wait got the object {key!r}, which is no (kind, namespace, name)")
+        raise TypeError(f"effects.wait got the object {key!r}, which is not a tuple (kind, namespace, name)")
     _texts("wait", **dict(zip(("kind", "namespace", "name"), key, strict=True)))
     return types.ObjectRef(*key)
 
@@ -128,6 +128,6 @@ def wait(objects: list[tuple[str, str, str]], timeout_ms: int, message: str) -> 
     `objects` must name all other kinds. `wait` must be the last effect in the list."""
     references = [_reference(key) for key in _list("wait", "objects", objects, "(kind, namespace, name)")]
     if not is_time(timeout_ms):
-        raise TypeError(f"effects.wait got timeout_ms {timeout_ms!r}, which is no number of milliseconds")
+        raise TypeError(f"effects.wait got timeout_ms {timeout_ms!r}, which is not a number of milliseconds")
     _texts("wait", message=message)
     return types.Effect_Wait(types.Wait(references, timeout_ms, message))

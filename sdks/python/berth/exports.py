@@ -188,7 +188,7 @@ def _effects(method: str, answer) -> list:
 
 def _effects_in(method: str, given) -> list:
     if not isinstance(given, Iterable) or isinstance(given, str | dict):
-        raise unfit(method, f"{given!r}, which is no list of effects")
+        raise unfit(method, f"{given!r}, which is not a list of effects")
     wanted = list(given)
     for effect in wanted:
         if not isinstance(effect, effects.MADE):
@@ -301,7 +301,7 @@ class PreScore:
 
 def _checked(method: str, answers, n_nodes: int):
     if not hasattr(answers, "__len__"):
-        raise unfit(method, f"{answers!r}, which is no list")
+        raise unfit(method, f"{answers!r}, which is not a list")
     if len(answers) != n_nodes:
         raise unfit(method, f"{len(answers)} answers about {n_nodes} nodes")
     return answers
@@ -312,7 +312,7 @@ def _packed(method: str, scores, rows: list[int]) -> bytes:
     if isinstance(scores, array | memoryview) and memoryview(scores).format == "q":
         return scores.tobytes()
     if not isinstance(scores, Iterable):
-        raise unfit(method, f"{scores!r}, which is no list of ints")
+        raise unfit(method, f"{scores!r}, which is not a list of ints")
     scores = list(scores)
     try:
         return array("q", scores).tobytes()
@@ -326,9 +326,9 @@ def _unfit(method: str, scores: list, rows: list[int]) -> TypeError:
         try:
             array("q", [score])
         except (TypeError, OverflowError) as error:
-            lack = "is no int" if isinstance(error, TypeError) else "does not fit into 64 bits"
+            lack = "is not an int" if isinstance(error, TypeError) else "does not fit into 64 bits"
             return unfit(method, f"{score!r} for {_node_named(_nodes(rows)[number:])}, which {lack}")
-    return unfit(method, "what is no list of ints")
+    return unfit(method, "what is not a list of ints")
 
 
 def _node_named(nodes: list) -> str:
@@ -375,7 +375,7 @@ class Permit:
     def permit(plugin, pod, node):
         answer = plugin.permit(pod, guest.table.node(node))
         if isinstance(answer, tuple) and len(answer) != 2:
-            raise unfit("permit", f"a tuple of {len(answer)}, which is no pair of a verdict and a list of effects")
+            raise unfit("permit", f"a tuple of {len(answer)}, which is not a pair of a verdict and a list of effects")
         verdict, given = answer if isinstance(answer, tuple) else (answer, [])
         wanted = _effects_in("permit", given)
         if isinstance(verdict, Wait):
@@ -446,7 +446,7 @@ class Explain:
     def explain(plugin, pod, row):
         words = plugin.explain(pod, None if row is None else guest.table.node(row))
         if not isinstance(words, str):
-            raise unfit("explain", f"{words!r}, which is no text")
+            raise unfit("explain", f"{words!r}, which is not a text")
         return words
 
 
@@ -465,7 +465,7 @@ class Reuse:
             case int(version) if version >= 0:
                 return wit_reuse.Reach_Row(version)
             case other:
-                raise TypeError(f"reach gave {other!r}, which is no kind of reach and no number from 0")
+                raise TypeError(f"reach gave {other!r}, which is neither a kind of reach nor a number from 0")
 
 
 class State:

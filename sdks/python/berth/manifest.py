@@ -22,15 +22,15 @@ def check(kind) -> None:
             raise TypeError(f"{kind.__name__}.{attribute}: {wanted}")
     for column in columns(kind):
         if not type(column).__name__.startswith("Column_"):
-            lack = f"{column!r} is no column; write berth.LABELS, berth.label(key) and the like, without quotes"
+            lack = f"{column!r} is not a column; write berth.LABELS, berth.label(key) and the like, without quotes"
             raise TypeError(f"{kind.__name__}.columns: {lack}")
     for pair in getattr(kind, "objects", []):
         if not (_is_list(pair) and len(pair) == 2 and all(isinstance(it, str) for it in pair)):
-            lack = f'{pair!r} is no kind; write [("v1", "ConfigMap")], the apiVersion and the kind'
+            lack = f'{pair!r} is not a kind; write [("v1", "ConfigMap")], the apiVersion and the kind'
             raise TypeError(f"{kind.__name__}.objects: {lack}")
     for event in getattr(kind, "events_to_register", None) or []:
         if not isinstance(event, ClusterEvent):
-            lack = f'{event!r} is no event; write berth.on("Node", "Add")'
+            lack = f'{event!r} is not an event; write berth.on("Node", "Add")'
             raise TypeError(f"{kind.__name__}.events_to_register: {lack}")
 
 

@@ -42,7 +42,7 @@ impl Objects {
     pub async fn list(&self, collection: &str) -> Result<Vec<Value>> {
         let mut list = self.ask(Method::GET, collection, None).await?;
         let items = list["items"].take();
-        serde_json::from_value(items).with_context(|| format!("{collection} is no list"))
+        serde_json::from_value(items).with_context(|| format!("{collection} is not a list"))
     }
 
     /// Changes fields of an object (RFC 7386).

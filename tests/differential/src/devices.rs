@@ -76,7 +76,7 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     steps
 }
 
-/// The changes of the claims' controller after pods are deleted: it removes the reservations of deleted pods, and
+/// The changes by the claims' controller after pods are deleted: it removes the reservations of deleted pods, and
 /// deallocates a claim without reservations. Returns patches with their paths.
 pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
     let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();

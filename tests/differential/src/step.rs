@@ -1,4 +1,4 @@
-//! One change of the cluster, and the places of its objects in the API.
+//! One change to the cluster, and the places of its objects in the API.
 
 use serde_json::Value;
 

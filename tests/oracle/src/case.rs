@@ -42,7 +42,7 @@ pub struct Objects {
     pub others: BTreeMap<String, Vec<Value>>,
 }
 
-/// A change of an object.
+/// A change to an object.
 #[derive(Clone, Debug, Deserialize)]
 pub struct RecordedEvent {
     pub(crate) resource: String,
@@ -197,7 +197,7 @@ pub struct PostFilter {
     pub candidates: Vec<Candidate>,
     #[serde(default)]
     pub rejected: BTreeMap<String, Verdict>,
-    /// The candidates, any of which may be chosen.
+    /// The best candidates. Any one of them may be chosen.
     #[serde(default)]
     pub best: Vec<String>,
     #[serde(flatten)]
@@ -205,7 +205,7 @@ pub struct PostFilter {
     /// The answers without DynamicResources.
     #[serde(rename = "withoutDRA")]
     pub without_claims: Option<WithoutClaims>,
-    /// The allocated claims of the pod, of which any one is deallocated.
+    /// The allocated claims of the pod. Any one of them may be deallocated.
     #[serde(default)]
     pub deallocatable_claims: Vec<String>,
     /// The claim that was deallocated, unless there were several.

@@ -26,7 +26,7 @@ pub(crate) struct HintRow {
     hints: Vec<RecordedHint>,
 }
 
-/// A change of an object, as an owned value.
+/// A change to an object, as an owned value.
 enum Change {
     Pod(Option<Box<Pod>>, Option<Box<Pod>>),
     Node(Option<Box<Node>>, Option<Box<Node>>),

@@ -26,7 +26,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T
             return Ok(seen);
         }
     }
-    bail!("{what}: not within {DEADLINE:?}")
+    bail!("{what}: timed out after {DEADLINE:?}")
 }
 
 /// Does the work of a test program. If the program is asked to end (SIGINT, SIGTERM), the processes that it started

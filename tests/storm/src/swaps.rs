@@ -223,7 +223,7 @@ impl Swaps {
         line("from file to serving, compiling included", &self.compiled);
         line("from file to serving, compiled before", &self.cached);
         line("from a broken file to a working version", &self.recovered);
-        line("from a file that is no plugin to its refusal, what served goes on", &self.refused);
+        line("from a file that is not a plugin to its refusal, what served goes on", &self.refused);
     }
 }
 

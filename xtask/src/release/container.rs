@@ -90,7 +90,7 @@ impl Image {
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "--propagation", "private", "sh", "-c", CONTAINED, "sh"]).arg(&self.root);
         for Mount { folder, at, is_read_only } in mounts {
-            let inside = at.strip_prefix('/').with_context(|| format!("{at} is no absolute path"))?;
+            let inside = at.strip_prefix('/').with_context(|| format!("{at} is not an absolute path"))?;
             fs::create_dir_all(self.root.join(inside))?;
             unshare.arg(folder).arg(at).arg(if *is_read_only { "ro" } else { "rw" });
         }

@@ -185,7 +185,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn text(value: &Value) -> Result<&str> {
-    value.as_str().with_context(|| format!("{value} is no string"))
+    value.as_str().with_context(|| format!("{value} is not a string"))
 }
 
 /// A process with its log. It is killed when the value is dropped.

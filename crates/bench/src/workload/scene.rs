@@ -46,7 +46,7 @@ pub struct Changes {
 pub enum Change {
     /// The object is created.
     Create(Value),
-    /// The object is deleted. A missing object is no error.
+    /// The object is deleted. A missing object is not an error.
     Delete(Value),
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Required {
     matches_itself: bool,
 }
 
-/// The changes of the counts for the domains of one node in a dry run.
+/// The changes to the counts for the domains of one node in a dry run.
 #[derive(Debug, Default)]
 struct CountChanges {
     affinity: i64,

@@ -82,12 +82,12 @@ impl Groups {
         groups
     }
 
-    /// Applies one change of the pod table. Returns the queries that the pod matches.
+    /// Applies one change to the pod table. Returns the queries that the pod matches.
     pub(super) fn change(&mut self, change: &PodChange, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
         self.add(&change.pod, change.node, i64::from(change.sign), queries)
     }
 
-    /// Counts the pods that match `query`. Later changes of these pods return `idx`.
+    /// Counts the pods that match `query`. Later changes to these pods return `idx`.
     pub(super) fn count(&mut self, query: &PodQuery, idx: QueryIdx) -> NodeCounts {
         let candidates: Vec<GroupIdx> = if let Some(keys) = self.narrowest(query) {
             for &key in &keys {

@@ -110,7 +110,7 @@ async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
 async fn a_profile_that_floods_with_events_delays_no_other() {
     let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
-    // Two profiles that flood fill up their shares of the room, and the remaining room is given in turns.
+    // Two profiles send a flood and fill their shares of the room. The remaining room goes to the profiles in turn.
     for n in 0..10_000 {
         for flood in ["flood-a", "flood-b"] {
             recorder.record(NewEvent { reporting_controller: flood.into(), ..scheduled(&n.to_string()) });

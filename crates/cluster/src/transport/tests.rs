@@ -233,7 +233,7 @@ async fn the_kernel_keeps_connections_alive() {
     assert!(timer.starts_with("02:"), "{timer}");
 }
 
-/// A proxy that requires a password, and returns the address of the request.
+/// Acts as a proxy that requires a password. Returns the address to which the client wants to connect.
 async fn connect_proxy<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Option<String> {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();

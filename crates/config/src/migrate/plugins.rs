@@ -38,7 +38,7 @@ impl ProfilePlugins {
             _ => Map::new(),
         };
         if plugins.remove("unreserve").is_some() {
-            notes.push("unreserve is no extension point any more: the plugins at reserve have this call".to_owned());
+            notes.push("unreserve is no longer an extension point: the plugins at reserve have this call".to_owned());
         }
         Self(plugins)
     }

@@ -165,7 +165,7 @@ impl Eq for EquivalenceClass {}
 
 impl Hash for EquivalenceClass {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Pods that were nominated to nodes differ only in their nodes, and there may be many.
+        // Many nominated pods may differ only in their nodes, so the names of the nodes are hashed, too.
         (self.hash, self.pod.node_name, self.pod.nominated_node_name).hash(state);
     }
 }

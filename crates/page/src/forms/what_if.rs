@@ -130,7 +130,7 @@ fn form_markup(fields: &Fields) -> Markup {
                 textarea name="pods" rows="14" spellcheck="false" autocomplete="off" { (fields.pods) }
             }
             fieldset {
-                legend { "Changes of the cluster" }
+                legend { "Changes to the cluster" }
                 label { "Nodes to add " input type="number" name="added" min="0" max="10000" value=(fields.added); }
                 label { "The manifest of such a node"
                     textarea name="node" rows="6" spellcheck="false" autocomplete="off" { (fields.node) }

@@ -68,7 +68,7 @@ struct Footprint {
 struct Report {
     calls: Vec<Row>,
     sizes: Vec<Footprint>,
-    /// A sentence for each point that was called about no pod.
+    /// A sentence for each point that was called for no pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     uncalled: Vec<String>,
     /// The size at which a call failed. Nothing was measured after it.

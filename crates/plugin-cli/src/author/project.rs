@@ -165,7 +165,7 @@ impl Loaded {
                 let (version, kind) = (&kind.api_version, &kind.kind);
                 writeln!(
                     err,
-                    "warning: the manifest names {version}/{kind}, which is no kind of Kubernetes: did you mean {meant}?"
+                    "warning: the manifest names {version}/{kind}, which is not a Kubernetes kind: did you mean {meant}?"
                 )?;
             }
         }

@@ -203,12 +203,12 @@ AssertionError: Traceback (most recent call last):
                           ~~~~~~~~^^^^^^^^^^^^^^^^^^
   File \"/2/berth/answers.py\", line 90, in on
     raise ValueError(message)
-ValueError: 'deleted' is no action
+ValueError: 'deleted' is not an action
 
 Caused by:
-    ValueError: 'deleted' is no action";
+    ValueError: 'deleted' is not an action";
         let error = SourceError::find(traceback, Path::new("/home/me/quota")).expect("an error");
-        let shown = "plugin.py:15\n    events_to_register = [berth.on(\"Pod\", \"deleted\")]\nValueError: 'deleted' is no action";
+        let shown = "plugin.py:15\n    events_to_register = [berth.on(\"Pod\", \"deleted\")]\nValueError: 'deleted' is not an action";
         assert_eq!(error.to_string(), shown);
     }
 

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of changes after which the directory is checked. It may also contain a pipe.
 const UNTIL_LOOKED_AT: usize = 30;
 
-/// The last report about a directory matches its content after any changes of its files.
+/// The last report about a directory matches its content after any changes to its files.
 #[test]
 fn a_directory_is_seen_as_it_ends() {
     let good: Vec<Vec<u8>> = NAMES.iter().map(|name| by_priority_named(name).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Tests of the binaries that each rule lets run.
+//! Tests of the rules: which binaries each rule allows.
 
 use super::*;
 use crate::{
@@ -85,7 +85,7 @@ fn a_manifest_needs_a_signature_that_names_it() {
     let source = pulled("registry.example/team/zone:1");
     assert!(judge(&policy, &source, b"", signature(Digest::new([7; 32]))).is_ok());
     let refusal = judge(&policy, &source, b"", signature(Digest::new([8; 32]))).unwrap_err().to_string();
-    assert!(refusal.contains("the signature is of another binary"), "{refusal}");
+    assert!(refusal.contains("the signature is for another binary"), "{refusal}");
     let detached = vec![Signature::Detached(release.sign(b"").unwrap())];
     assert!(judge(&policy, &source, b"", detached).is_err(), "what was signed must name the manifest");
     let elsewhere = pulled("other.example/zone:1");

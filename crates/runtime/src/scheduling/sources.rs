@@ -1,4 +1,4 @@
-//! Everything that wakes the scheduling thread: events, faults of components, and requests for changes.
+//! Everything that wakes the scheduling thread: events, faults of components, and requests from copies of the state.
 
 use std::time::{Duration, Instant};
 
@@ -41,8 +41,8 @@ pub(super) enum NoInput {
 pub(super) struct Turn {
     until: Instant,
     events: usize,
-    /// The number of requests for changes that may still be answered: one per turn, because each is answered with a
-    /// batch.
+    /// The number of requests from copies of the state that may still be answered. The limit is one per turn, because
+    /// each answer is a whole batch of changes.
     follow: usize,
 }
 

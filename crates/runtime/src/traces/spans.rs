@@ -58,7 +58,7 @@ fn of_pod(pod: &PodRef) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Adds the outcome, and returns the error if the attempt broke. A pod that fits nowhere is no error.
+/// Adds the outcome, and returns the error if the attempt broke. A pod that fits nowhere is not an error.
 fn add_outcome(outcome: Option<AttemptOutcome>, attributes: &mut Vec<(&'static str, Value)>) -> Option<String> {
     let mut result = |result: AttemptResult| attributes.push(("result", result.as_str().into()));
     match outcome {

@@ -132,7 +132,7 @@ impl Kind {
         self
     }
 
-    /// The kind in a version that its type does not have yet, with the same fields.
+    /// Serves the kind in a newer version than that of its Rust type. The fields are the same in both versions.
     fn promoted(mut self, version: &str, decode: fn(&Value) -> Result<Value, serde_json::Error>) -> Self {
         version.clone_into(&mut self.version);
         self.decoding = Decoding::Typed(decode);

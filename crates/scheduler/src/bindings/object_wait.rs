@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
-    /// The objects that the plugin named although its manifest does not name their kinds. A change of these objects
+    /// The objects that the plugin named although its manifest does not name their kinds. A change to these objects
     /// does not lead to another question.
     pub(crate) unnamed: Vec<ObjectKey>,
     /// The time at which the plugin first waited, even if it was asked in between.

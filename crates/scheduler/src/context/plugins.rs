@@ -157,7 +157,7 @@ impl Context {
         self.profiles.trace_with(tracing);
     }
 
-    /// Begins a step of an attempt that is no extension point. Only traces have it.
+    /// Begins a step of an attempt that is not an extension point. Only traces have it.
     pub(crate) fn start_step(&mut self, scheduler_name: Sym, cycle: CycleId) -> Option<Start> {
         if !self.outbox.tracing().takes(cycle) {
             return None;

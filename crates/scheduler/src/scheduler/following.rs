@@ -30,7 +30,7 @@ pub(super) struct Followed {
 }
 
 impl Scheduler {
-    /// Applies a batch of changes of the followed scheduler. It must be the next batch, and no temporary symbols may
+    /// Applies a batch of changes in the followed scheduler. It must be the next batch, and no temporary symbols may
     /// exist. Returns whether a node, a pod or an object differs from before.
     pub fn follow(&mut self, batch: ChangeBatch) -> bool {
         let Self { context, cycle, followed, .. } = self;

@@ -436,7 +436,7 @@ fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
     has_time(true);
     let bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
     assert_eq!(bound, ["old", "young"]);
-    assert_eq!(bench.scheduler.metrics().cycles, 2, "waiting is no attempt");
+    assert_eq!(bench.scheduler.metrics().cycles, 2, "waiting is not an attempt");
 }
 
 /// A clock that the test advances, in milliseconds.

@@ -1,6 +1,6 @@
 //! The answers of a component about the pods of an equivalence class, and the cycles that these pods share.
 //!
-//! A component that exports `reuse` says how far its answers about a pod reach. The component is not called about pods
+//! A component that exports `reuse` says how far its answers about a pod reach. The component is not called for pods
 //! that it does not affect. If its answers about pods depend on nodes' rows, the pods of a class share one open cycle.
 //! If the component follows neither pods nor the columns that they change, its answers about a row hold as long as the
 //! cycle is shared.

@@ -62,7 +62,7 @@ impl Known {
 }
 
 impl Simulation<'_> {
-    /// Applies a batch of changes of the scheduler that this simulation follows: [`Scheduler::follow`].
+    /// Applies a batch of changes in the scheduler that this simulation follows: [`Scheduler::follow`].
     pub(crate) fn follow(&mut self, batch: ChangeBatch) -> bool {
         self.scheduler.follow(batch)
     }

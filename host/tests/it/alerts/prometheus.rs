@@ -99,7 +99,7 @@ impl Scrape {
         self.0.keys().any(|series| series.contains(part))
     }
 
-    /// The scrape after the difference from `before` has been added `times` times more.
+    /// This scrape, continued at the same rate: the growth since `before` is added `times` more times.
     fn again(&self, before: Option<&Self>, times: usize) -> Self {
         let times = f64::from(u32::try_from(times).expect("few minutes"));
         let grown = |series: &String, sample: Sample| {

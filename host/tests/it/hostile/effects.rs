@@ -34,8 +34,8 @@ plugins:
   grants: {effects: [bind]}
 ";
 
-/// Two sets of objects that effects are about: objects that no plugin may change, and objects that `Trusted` may
-/// change.
+/// The objects that the effects name, in two sets: no plugin may change the objects named `kept`, and `Trusted` may
+/// change the objects named `given`.
 struct Targets {
     maps: Api<ConfigMap>,
     secrets: Api<Secret>,
@@ -238,5 +238,5 @@ async fn check_recovery(bench: &Bench, guests: &[(Guest, &str)]) {
         }
     }
     let list: Vec<Value> = bench.list().await.into_values().collect();
-    assert!(list.iter().all(|entry| entry["state"] != "quarantined"), "a refused effect is no fault");
+    assert!(list.iter().all(|entry| entry["state"] != "quarantined"), "a refused effect is not a fault");
 }

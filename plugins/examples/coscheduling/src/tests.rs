@@ -46,7 +46,7 @@ impl Scene {
         self.cluster.set_pod(&pod(name).on("n").build()).unwrap();
     }
 
-    /// The member's time is out: the member gives back the place that it took in this cycle.
+    /// The member's wait has timed out: the member gives back the place that it took in this cycle.
     fn time_out(&mut self, pod: &Pod, cycle: u64) {
         let call = self.cluster.call(cycle, pod);
         Reserve::unreserve(&mut self.plugin, &call, NodeIdx(0));

@@ -56,7 +56,8 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
         // The SDK reports the mistake if types do not show it.
         let said = refusal(language, "plugin.js", &source("...JSON.parse('[\"moved\"]')"))?;
         let shown = "      5 │ eventsToRegister: [on(\"Node\", ...JSON.parse('[\"moved\"]'))],";
-        let place = "\nplugin.js:5: ERROR: Error: \"moved\" is no action; there are Update, Add, Delete, UpdateNode";
+        let place =
+            "\nplugin.js:5: ERROR: Error: \"moved\" is not an action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(shown) && said.contains(place), "{said}");
         Ok(())
     });
@@ -71,7 +72,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
         let said = refusal(language, "plugin.py", source)?;
         // `crates/plugin-cli/src/author/script.rs` makes a short message from this output.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
-        let message = "\nValueError: 'moved' is no action; there are Update, Add, Delete, UpdateNode";
+        let message = "\nValueError: 'moved' is not an action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");
         Ok(())
     });
@@ -140,7 +141,7 @@ fn a_score_that_is_no_int_is_a_fault_in_python() {
         harness.set_node(&node("a").build());
         let pod = harness.intern(&pod("urgent").priority(1).build());
         let fault = harness.ask(&pod).err().context("nothing failed")?;
-        ensure!(fault.message().contains("score_columns gave '9' for node a, which is no int"), "{fault:?}");
+        ensure!(fault.message().contains("score_columns gave '9' for node a, which is not an int"), "{fault:?}");
         Ok(())
     });
 }
@@ -221,7 +222,10 @@ fn a_column_that_there_is_not_is_told_in_javascript() {
         let source = "export default {\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"lables\"],\n  \
                       filter: () => null,\n  score: () => 1,\n  normalize: (_pod, scores) => scores,\n};\n";
         let said = refusal(language, "plugin.js", source)?;
-        ensure!(said.starts_with("error: plugin.js:4: columns: \"lables\" is no column; there are name, "), "{said}");
+        ensure!(
+            said.starts_with("error: plugin.js:4: columns: \"lables\" is not a column; there are name, "),
+            "{said}"
+        );
         Ok(())
     });
 }

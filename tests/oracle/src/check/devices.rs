@@ -105,8 +105,8 @@ impl Check<'_> {
         Ok(claims)
     }
 
-    /// The changes of the claims by PostFilter. The list of claims that PostFilter may release shows the claims that
-    /// some node could not use.
+    /// The changes that PostFilter makes to the claims. The list of claims that PostFilter may release shows the claims
+    /// that some node could not use.
     pub(super) fn claims_after(&self, expected: &PostFilter, run: &PostFilterRun, findings: &mut Findings) {
         let mut deallocated = BTreeMap::new();
         let mut deleted = Vec::new();

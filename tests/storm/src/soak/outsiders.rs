@@ -130,7 +130,7 @@ impl Outsiders {
 
     fn send_files(&self, processes: &Processes) -> Result<()> {
         let name = format!("Garbage{}.wasm", self.number % 10);
-        let bytes = format!("{} is no component", self.number).repeat(20_000);
+        let bytes = format!("{} is not a component", self.number).repeat(20_000);
         fs::write(processes.plugins_dir.join(name), bytes)?;
         Ok(())
     }

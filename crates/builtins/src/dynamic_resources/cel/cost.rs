@@ -35,7 +35,7 @@ const STEPS_OF_SORTING: u64 = 20;
 pub(super) enum TooComplex {
     #[error("too complex, exceeds cost limit")]
     Cost,
-    #[error("too complex, more than {MAX_LOOPS} comprehensions within each other")]
+    #[error("too complex, more than {MAX_LOOPS} nested comprehensions")]
     Loops,
 }
 

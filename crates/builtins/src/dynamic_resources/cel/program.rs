@@ -34,7 +34,7 @@ pub(super) struct Program {
 pub(super) enum CompileError {
     #[error("expression is longer than {MAX_LENGTH} bytes")]
     TooLong,
-    #[error("too complex, more than {} operations within each other", nesting::MAX_DEPTH)]
+    #[error("too complex, more than {} nested operations", nesting::MAX_DEPTH)]
     TooDeep,
     #[error(transparent)]
     Syntax(#[from] ParseErrors),

@@ -291,14 +291,14 @@ fn expressions_made_to_hurt_are_refused_before_they_run() {
     let squaring = format!(r#"["xx"]{}.size() > 0"#, ".map(x, x.replace('x', x))".repeat(40));
     check_error(&squaring, "exceeds cost limit");
     let long = format!("0{} == 0", "+0".repeat(4_500));
-    check_error(&long, "operations within each other");
+    check_error(&long, "nested operations");
     let selects = format!("device{}", ".a".repeat(4_500));
-    check_error(&selects, "operations within each other");
-    check_error(&format!("{}true{}", "(".repeat(2_000), ")".repeat(2_000)), "operations within each other");
-    check_error(&format!("{}true", "!".repeat(5_000)), "operations within each other");
-    check_error(&format!("{}true", "true ? true : ".repeat(700)), "operations within each other");
+    check_error(&selects, "nested operations");
+    check_error(&format!("{}true{}", "(".repeat(2_000), ")".repeat(2_000)), "nested operations");
+    check_error(&format!("{}true", "!".repeat(5_000)), "nested operations");
+    check_error(&format!("{}true", "true ? true : ".repeat(700)), "nested operations");
     let nested = format!("{}true{}", "[1].all(a, ".repeat(8), ")".repeat(8));
-    check_error(&nested, "comprehensions within each other");
+    check_error(&nested, "nested comprehensions");
     let patterns = r#"device.attributes.all(a, device.attributes.all(b, device.driver.matches(a + b)))"#;
     check_error(patterns, "exceeds cost limit");
     check_error(&format!("device.driver.matches('{}a{}')", "(".repeat(100), ")".repeat(100)), "nest");
@@ -393,7 +393,7 @@ fn compiling_ends_with_the_time_of_the_search() {
         selectors.matches(&patterns, SelectorSubject { driver: "x7", device: &device() }, DeviceKey(0), over),
         None
     );
-    assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "it is no error that is kept");
+    assert_eq!(matches(&mut selectors, &patterns, "x7", 0), Ok(true), "the kept result is not an error");
 }
 
 /// kube-apiserver counts the characters of a pattern. The patterns are short, but large in compiled form.

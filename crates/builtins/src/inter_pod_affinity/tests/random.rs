@@ -16,7 +16,7 @@ use crate::{
     testing::show,
 };
 
-/// A change of the cluster before the next pod is scheduled.
+/// A change to the cluster before the next pod is scheduled.
 #[derive(Clone, Debug)]
 enum Step {
     Place { slot: u32, pod: Box<api::Pod>, node: u32 },

@@ -213,7 +213,7 @@ fn any_pod() -> impl Strategy<Value = ModelPod> {
     )
 }
 
-/// A change of the cluster.
+/// A change to the cluster.
 #[derive(Clone, Debug)]
 enum Step {
     Place(u32, usize, ModelPod),

@@ -33,11 +33,11 @@ fn a_member_that_is_misspelt_or_has_another_form_is_refused_with_its_line() {
             ),
             (
                 "  objects: [\"v1/ConfigMap\"],\n",
-                "6: objects: \"v1/ConfigMap\" is no kind; write {apiVersion: \"v1\", kind: \"Service\"}",
+                "6: objects: \"v1/ConfigMap\" is not a kind; write {apiVersion: \"v1\", kind: \"Service\"}",
             ),
             (
                 "  eventsToRegister: [\"Node\"],\n",
-                "6: eventsToRegister: \"Node\" is no event; write on(\"Node\", \"Add\")",
+                "6: eventsToRegister: \"Node\" is not an event; write on(\"Node\", \"Add\")",
             ),
             ("  pods: \"yes\",\n", "6: pods: must be true or false"),
         ] {
@@ -92,17 +92,17 @@ fn an_answer_that_is_none_names_the_member_the_node_and_the_line() {
             (
                 "score",
                 "score: (_pod, node) => (node.name === \"b\" ? 0 / 0 : 7)",
-                "score gave NaN for node b, which is no score, at plugin.js:5 in score",
+                "score gave NaN for node b, which is not a score, at plugin.js:5 in score",
             ),
             (
                 "score",
                 "score: (_pod, node) => (node.name === \"b\" ? undefined : 7)",
-                "score gave undefined for node b, which is no score, at plugin.js:5 in score",
+                "score gave undefined for node b, which is not a score, at plugin.js:5 in score",
             ),
             (
                 "score",
                 "scoreNodes: (_pod, nodes) => nodes.map(() => 1n)",
-                "scoreNodes gave 1n for node a, which is no score, at plugin.js:5 in scoreNodes",
+                "scoreNodes gave 1n for node a, which is not a score, at plugin.js:5 in scoreNodes",
             ),
             (
                 "score",

@@ -65,28 +65,31 @@ export default {
 fn an_answer_of_permit_that_is_none_is_a_fault_with_its_line_in_javascript() {
     run(LANGUAGES[2], |language| {
         let faults = [
-            ("less", "TypeError: permit gave wait -1, which is no number of milliseconds, at plugin.js:23 in permit"),
-            ("none", "permit gave wait NaN, which is no number of milliseconds, at plugin.js:23 in permit"),
-            ("text", "permit gave wait \"5000\", which is no number of milliseconds, at plugin.js:23 in permit"),
+            (
+                "less",
+                "TypeError: permit gave wait -1, which is not a number of milliseconds, at plugin.js:23 in permit",
+            ),
+            ("none", "permit gave wait NaN, which is not a number of milliseconds, at plugin.js:23 in permit"),
+            ("text", "permit gave wait \"5000\", which is not a number of milliseconds, at plugin.js:23 in permit"),
             ("null", "permit gave the effect null, which no function of effects made, at plugin.js:23 in permit"),
             (
                 "five",
                 "permit gave 5, which is neither null, a rejection nor { wait, reject, effects }, at plugin.js:23",
             ),
-            ("reason", "permit gave reject \"full\", which is no rejection, at plugin.js:23 in permit"),
+            ("reason", "permit gave reject \"full\", which is not a rejection, at plugin.js:23 in permit"),
             (
                 "words",
                 "permit gave waitMilliseconds, which is nothing that Berth reads (did you mean wait?), at plugin.js:23",
             ),
             ("capital", "permit gave Wait, which is nothing that Berth reads (did you mean wait?), at plugin.js:23"),
             ("strange", "permit gave held, which is nothing that Berth reads (it reads wait, reject, effects), at"),
-            ("past", "effects.wait got timeoutMs -5, which is no number of milliseconds, at plugin.js:15 in past"),
+            ("past", "effects.wait got timeoutMs -5, which is not a number of milliseconds, at plugin.js:15 in past"),
             (
                 "place",
-                "effects.wait got namespace undefined, which is no text; it is \"\" for a kind without namespaces, at \
+                "effects.wait got namespace undefined, which is not a text; it is \"\" for a kind without namespaces, at \
                  plugin.js:16 in place",
             ),
-            ("uid", "effects.allow got uid 7, which is no text, at plugin.js:17 in uid"),
+            ("uid", "effects.allow got uid 7, which is not a text, at plugin.js:17 in uid"),
             ("key", "effects.event got notes, which is nothing that Berth reads (did you mean note?), at plugin.js:18"),
         ];
         check(language, "plugin.js", JAVASCRIPT, &faults)
@@ -125,26 +128,26 @@ class Mistaken:
 fn an_answer_of_permit_that_is_none_is_a_fault_with_its_line_in_python() {
     run(LANGUAGES[1], |language| {
         let faults = [
-            ("less", "TypeError: Wait got -1, which is no number of milliseconds, at plugin.py:7 in "),
-            ("text", "Wait got '5000', which is no number of milliseconds, at plugin.py:8 in "),
+            ("less", "TypeError: Wait got -1, which is not a number of milliseconds, at plugin.py:7 in "),
+            ("text", "Wait got '5000', which is not a number of milliseconds, at plugin.py:8 in "),
             ("none", "permit gave the effect None, which no function of berth.effects made, at plugin.py:25 in permit"),
-            ("lone", "which is no list of effects, at plugin.py:25 in permit"),
+            ("lone", "which is not a list of effects, at plugin.py:25 in permit"),
             ("five", "permit gave 5, which is neither None, a rejection nor a Wait, at plugin.py:25 in permit"),
             (
                 "words",
                 "permit gave {'wait': 5}, which is neither None, a rejection nor a Wait, at plugin.py:25 in permit",
             ),
-            ("past", "effects.wait got timeout_ms -5, which is no number of milliseconds, at plugin.py:13 in "),
+            ("past", "effects.wait got timeout_ms -5, which is not a number of milliseconds, at plugin.py:13 in "),
             (
                 "place",
-                "effects.wait got namespace None, which is no text; it is \"\" for a kind without namespaces, at \
+                "effects.wait got namespace None, which is not a text; it is \"\" for a kind without namespaces, at \
                  plugin.py:14 in ",
             ),
             (
                 "short",
-                "effects.wait got the object ('v1/Pod', 'x'), which is no (kind, namespace, name), at plugin.py:15",
+                "effects.wait got the object ('v1/Pod', 'x'), which is not a tuple (kind, namespace, name), at plugin.py:15",
             ),
-            ("uid", "effects.allow got uid 7, which is no text, at plugin.py:16 in "),
+            ("uid", "effects.allow got uid 7, which is not a text, at plugin.py:16 in "),
         ];
         check(language, "plugin.py", PYTHON, &faults)
     });

@@ -79,15 +79,15 @@ fn an_attribute_of_another_form_is_refused_when_the_class_is_loaded() {
         for (attribute, told) in [
             (
                 "objects = [\"v1/ConfigMap\"]",
-                "Mistaken.objects: 'v1/ConfigMap' is no kind; write [(\"v1\", \"ConfigMap\")], the apiVersion and the kind",
+                "Mistaken.objects: 'v1/ConfigMap' is not a kind; write [(\"v1\", \"ConfigMap\")], the apiVersion and the kind",
             ),
             (
                 "objects = (\"v1\", \"ConfigMap\")",
-                "Mistaken.objects: 'v1' is no kind; write [(\"v1\", \"ConfigMap\")], the apiVersion and the kind",
+                "Mistaken.objects: 'v1' is not a kind; write [(\"v1\", \"ConfigMap\")], the apiVersion and the kind",
             ),
             (
                 "events_to_register = [\"Node\"]",
-                "Mistaken.events_to_register: 'Node' is no event; write berth.on(\"Node\", \"Add\")",
+                "Mistaken.events_to_register: 'Node' is not an event; write berth.on(\"Node\", \"Add\")",
             ),
             ("pods = \"yes\"", "Mistaken.pods: must be True or False"),
         ] {
