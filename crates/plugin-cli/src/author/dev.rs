@@ -42,8 +42,8 @@ pub struct Dev {
     /// The plugins directory of a running scheduler: `berth sandbox --plugins-dir DIR` in another terminal
     #[arg(long, value_name = "DIR")]
     plugins_dir: PathBuf,
-    /// The scheduler's --admin-socket, to show whether the scheduler accepts the plugin [default: that of this user's
-    /// scheduler]
+    /// The scheduler's --admin-socket, to show whether the scheduler accepts the plugin [default: the socket of this
+    /// user's scheduler]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     socket: Option<PathBuf>,
 }
