@@ -144,6 +144,8 @@ const GO: &[&str] = &[
     "mistakes::permit::an_effect_that_is_none_is_a_fault_in_go",
     "methods_without_a_line::go_with_pods",
     "methods_without_a_line::go_with_columns_and_json",
+    "methods_without_a_line::go_with_a_hint",
+    "mistakes::go::an_annotation_of_an_events_node_is_told",
     "the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own",
     "what_if::the_example_in_go_is_answered_by_a_running_scheduler",
 ];

@@ -334,6 +334,8 @@ impl Metrics {
         let mut gathered = self.gather();
         let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         gathered.iter_mut().for_each(|family| baseline.apply(family));
+        // The encoder fails at a metric without series.
+        gathered.retain(|family| !family.get_metric().is_empty());
         let release = *self.release.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shown = releases::shown_in(release, gathered);
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);

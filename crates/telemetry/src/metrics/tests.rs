@@ -197,6 +197,8 @@ fn after_a_reset_counters_begin_at_zero() {
     metrics.set_events_dropped(5);
     metrics.cycle(Duration::from_millis(1), Duration::ZERO);
     metrics.set_leader("berth", true);
+    let last_type = |text: &str| text.lines().rfind(|line| line.starts_with("# TYPE ")).map(str::to_owned);
+    let last_before = last_type(&metrics.render());
     metrics.reset();
     let has = |line: &str| metrics.render().lines().any(|it| it == line);
     for line in [
@@ -208,6 +210,7 @@ fn after_a_reset_counters_begin_at_zero() {
     ] {
         assert!(has(line), "{line} is missing from\n{}", metrics.render());
     }
+    assert_eq!(last_type(&metrics.render()), last_before, "metrics come after one without series");
     assert!(!metrics.render().contains("scheduler_resourceclaim_creates_total{"), "{}", metrics.render());
     assert!(!has("registered_metrics_total{deprecated_version=\"\",stability_level=\"STABLE\"} 0"));
     // This counter is set to a total from the start of the process.
