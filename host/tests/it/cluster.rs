@@ -285,7 +285,7 @@ async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
 
 /// Returns the status line, headers and body.
 fn get(address: SocketAddr, socket: &Path, path: &str) -> std::io::Result<String> {
-    if path.starts_with("/admin/") || path == "/overview" {
+    if ["/admin/", "/explain?", "/overview"].iter().any(|it| path.starts_with(it)) {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(DEADLINE))?;
         return exchange(stream, path);
