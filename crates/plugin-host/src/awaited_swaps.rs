@@ -107,6 +107,6 @@ mod tests {
         let mut awaited = AwaitedSwaps::default();
         assert_eq!(awaited.begin(&[disabled(&["a"])]).n_released().await, None);
         assert_eq!(awaited.begin::<()>(&[]).n_released().await, Some(0));
-        assert!(awaited.0.is_empty(), "what nobody waits for is forgotten");
+        assert!(awaited.0.is_empty(), "a swap without a waiting order leaves no entry");
     }
 }

@@ -148,7 +148,11 @@ fn other_in_tree_volumes_count_where_they_were_migrated() {
     let pod = pod_with(&mut cluster, "pod", std::slice::from_ref(&share));
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", ""]);
     let pod = pod_with(&mut cluster, "pod", &[share.clone(), share]);
-    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED], "each volume of a pod mounts a share anew");
+    assert_eq!(
+        verdicts(&mut plugin(), &cluster, &pod),
+        ["", REJECTED],
+        "each volume is a mount, even of the same share"
+    );
 }
 
 /// A disk of GCE has its zone in its handle, so disks with one name in two zones are two volumes. A pod that names the disk

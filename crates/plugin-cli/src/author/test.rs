@@ -79,7 +79,9 @@ fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
         None => {
             let head = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n"));
             let text = head.collect::<String>() + &serde_saphyr::to_string(&updated)?;
-            (text, "anew, as answers came or went; read the changes before you keep them")
+            let lost = "answers were added or removed, so the file keeps only the comments at its top; read the changes before you \
+                        keep them";
+            (text, lost)
         }
     };
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;

@@ -131,17 +131,17 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
     let (mut bench, mut view) = (component(), ClusterView::default());
     let until = bench.now + 10_000;
     let objects = vec![object("v1/Pod", "default", "holder"), object("v1/Service", "default", "web")];
-    hold(&bench, objects, "nobody is ready");
+    hold(&bench, objects, "no endpoint is ready");
     bench.apply(pod("a", 1));
     let logged = format!("{:?}", bench.settle());
     assert!(logged.contains(&format!("plugin Fake {NOT_ASKED}")), "{logged}");
-    let words = format!("waits to see v1/Service default/web changed: nobody is ready (the plugin {NOT_ASKED})");
+    let words = format!("waits to see v1/Service default/web changed: no endpoint is ready (the plugin {NOT_ASKED})");
     let held = PodHolder { plugin: "Fake".into(), since: bench.now, until, message: Some(words) };
     assert_eq!(explained(&mut view, &mut bench), held);
     bench.advance(1_000);
     let note = format!(
         "waits before it can be bound to node n0: plugin \"Fake\" waits until {} to see v1/Service default/web \
-         changed: nobody is ready (the plugin {NOT_ASKED})",
+         changed: no endpoint is ready (the plugin {NOT_ASKED})",
         until.to_rfc3339()
     );
     assert_eq!(events(&bench.settle()), [("WaitingOnPermit".to_owned(), note)]);
@@ -164,7 +164,7 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
 #[test]
 fn a_component_may_wait_for_the_pod_itself() {
     let mut bench = component();
-    hold(&bench, vec![object("v1/Pod", "default", "a")], "nobody approved");
+    hold(&bench, vec![object("v1/Pod", "default", "a")], "the approval is missing");
     bench.apply(pod("a", 1));
     assert!(!format!("{:?}", bench.settle()).contains("is not asked again"));
     bench.script(|script| script.permit = None);

@@ -51,7 +51,7 @@ fn another_pod_may_let_it_go() {
 /// An effect that waits for updates of the pod itself.
 fn own_updates(timeout_ms: u64) -> Effect {
     let pod = ObjectRef { kind: "v1/Pod".to_owned(), namespace: "default".to_owned(), name: "a".to_owned() };
-    Effect::Wait { objects: vec![pod], timeout_ms, timeout_message: "nobody approved".to_owned() }
+    Effect::Wait { objects: vec![pod], timeout_ms, timeout_message: "the approval is missing".to_owned() }
 }
 
 /// A bench with a pod that Permit holds for ten seconds. Permit asks to be called again after some change.
@@ -120,7 +120,7 @@ fn a_plugin_says_itself_what_it_waited_for_in_vain() {
     let mut bench = waiting_for(own_updates(10_000));
     bench.script(|script| script.permit = None);
     bench.advance(10_000);
-    assert_eq!(events(&bench.settle())[0].1, "0/1 nodes are available: 1 nobody approved.");
+    assert_eq!(events(&bench.settle())[0].1, "0/1 nodes are available: 1 the approval is missing.");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn what_permit_waits_to_see_is_told_too() {
     let told = events(&bench.settle());
     let note = format!(
         "waits before it can be bound to node n0: plugin \"Fake\" waits until {until} to see v1/Pod default/a \
-         changed: nobody approved"
+         changed: the approval is missing"
     );
     assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
 }

@@ -1,4 +1,4 @@
-//! What Kubernetes 1.37 allocates otherwise than 1.36. Each case is allocated as both releases do.
+//! Kubernetes 1.36 and 1.37 allocate these cases differently. Each test allocates its case by the rules of both releases.
 
 use berth_model::Release;
 
