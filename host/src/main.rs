@@ -12,6 +12,7 @@ mod failure;
 mod kube_scheduler;
 mod logging;
 mod manifests;
+mod name_service;
 mod options;
 mod pack;
 mod page;
@@ -45,6 +46,7 @@ use crate::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    name_service::use_built_in_modules();
     if let Some(arguments) = kube_scheduler::arguments(std::env::args_os()) {
         return kube_scheduler::run(arguments);
     }

@@ -1,9 +1,10 @@
 //! `cargo xtask release`: all files of a release in one folder, from the checked-out sources.
 //!
-//! The programs are static: zig's linker links them with musl, for every architecture on the same machine. Each program
-//! packs its own components, so QEMU's emulator runs the programs of other architectures. Archives and layers contain
-//! the time of the commit, no owners, and names in a fixed order, so the same commit gives the same bytes. The release
-//! also uses git, python3 with pip, GNU tar, gzip and sha256sum, and openssl for a signature.
+//! The programs are static and contain glibc (ADR 0015). Debian's compilers link the programs of other architectures.
+//! Each program packs its own components, so QEMU's emulator runs the programs of other architectures. Archives and
+//! layers contain the time of the commit, no owners, and names in a fixed order, so the same commit gives the same bytes
+//! with the same compilers. The release also uses git, python3 with pip, GNU tar, gzip and sha256sum, and openssl for a
+//! signature.
 
 mod check;
 mod container;
@@ -22,7 +23,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cargo_home, output_of, release::options::Options, run, run_with, setup, target_dir};
+use crate::{cargo_home, cargo_with, output_of, release::options::Options, run, setup, target_dir};
 
 /// The maximum size of a packed image.
 const MAX_IMAGE_BYTES: u64 = 70_000_000;
@@ -49,7 +50,26 @@ const ARCHITECTURES: [Architecture; 2] = [
 
 impl Architecture {
     fn target(self) -> String {
-        format!("{}-unknown-linux-musl", self.machine)
+        format!("{}-unknown-linux-gnu", self.machine)
+    }
+
+    /// The C compiler that links programs of this architecture.
+    ///
+    /// # Errors
+    /// The compiler or its static C library is not installed.
+    fn linker(self) -> Result<String> {
+        let (linker, packages) = if self.machine == env::consts::ARCH {
+            ("cc".to_owned(), "gcc and libc6-dev".to_owned())
+        } else {
+            let packages =
+                format!("gcc-{}-linux-gnu and libc6-dev-{}-cross", self.machine.replace('_', "-"), self.name);
+            (format!("{}-linux-gnu-gcc", self.machine), packages)
+        };
+        let missing = || format!("linking the program for {} needs Debian's packages {packages}", self.name);
+        // A compiler that does not find the file prints the name alone.
+        let library = output_of(&linker, &["-print-file-name=libc.a"]).with_context(missing)?;
+        ensure!(Path::new(&library).is_absolute(), "{linker} has no libc.a: {}", missing());
+        Ok(linker)
     }
 
     /// The emulator that runs programs of this architecture; `None` on a machine that runs them itself.
@@ -105,19 +125,19 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     }
     let architectures: Vec<Architecture> =
         ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
-    // Missing emulators are reported before the compiler has worked for half an hour.
+    // What is missing is reported before the compiler has worked for half an hour.
     for architecture in &architectures {
         architecture.emulator()?;
+        architecture.linker()?;
     }
     if let Some(key) = &options.key {
         run("openssl", &["pkey", "-noout", "-in", key]).with_context(|| format!("--key {key}"))?;
     }
     setup()?;
     let release = Release::new(&options)?;
-    let tools = Tools::fetch()?;
     let mut programs = Vec::new();
     for architecture in &architectures {
-        programs.push((*architecture, release.program(*architecture, &tools)?));
+        programs.push((*architecture, release.program(*architecture)?));
     }
     release.write_archives(&programs)?;
     let image = release.write_image(&programs, options.authorities.as_deref())?;
@@ -128,28 +148,6 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let bound = MAX_IMAGE_BYTES * architectures.len() as u64;
     ensure!(size <= bound, "the image has {size} bytes for {} architectures: more than {bound}", architectures.len());
     Ok(())
-}
-
-/// The tools that link the programs.
-struct Tools {
-    /// The program zig.
-    zig: String,
-    /// The program cargo-zigbuild.
-    zigbuild: String,
-}
-
-impl Tools {
-    /// Installs missing tools from PyPI.
-    fn fetch() -> Result<Self> {
-        let paths = output_of("python3", &["sdks/fetch.py", "xtask/src/release-tools.txt", "--paths"])?;
-        let path = |name: &str| {
-            let line = paths.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-            line.map(|path| path.trim_matches('\'').to_owned()).with_context(|| format!("fetch.py names no {name}"))
-        };
-        let zig = format!("{}/ziglang/zig", path("ziglang")?);
-        let zigbuild = format!("{}/bin/cargo-zigbuild", path("cargo_zigbuild")?);
-        Ok(Self { zig, zigbuild })
-    }
 }
 
 impl Release {
@@ -196,19 +194,17 @@ impl Release {
     }
 
     /// Builds the program with its components packed.
-    fn program(&self, arch: Architecture, tools: &Tools) -> Result<PathBuf> {
+    fn program(&self, arch: Architecture) -> Result<PathBuf> {
         let target = arch.target();
         run("rustup", &["target", "add", &target])?;
         eprintln!("Building berth for {target}: some ten minutes on two cores.");
-        let flags = flags()?;
+        let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
         let build =
             ["rustc", "--release", "--locked", "--package", "berth-host", "--bin", "berth", "--target", &target];
-        let environment = [
-            ("CARGO_ZIGBUILD_ZIG_PATH", tools.zig.as_str()),
-            ("CARGO_ENCODED_RUSTFLAGS", flags.as_str()),
-            ("CFLAGS", C_FLAGS),
-        ];
-        run_with(&tools.zigbuild, &[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
+        let environment =
+            [(linker.as_str(), arch.linker()?), ("CARGO_ENCODED_RUSTFLAGS", flags()?), ("CFLAGS", C_FLAGS.to_owned())];
+        let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
+        cargo_with(&[&build[..], &["--", "-Cstrip=symbols"]].concat(), &environment)?;
         let built = target_dir().join(&target).join("release/berth");
         let packed = self.scratch.join(arch.name).join("berth");
         fs::create_dir_all(self.scratch.join(arch.name))?;
@@ -290,14 +286,15 @@ fn write_texts(arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The flags that keep paths of this machine out of the program.
+/// The flags that make the program static, and keep paths of this machine out of it.
 fn flags() -> Result<String> {
     let here = env::current_dir().context("cannot find the current folder")?;
     let home = cargo_home()?;
     let target = fs::canonicalize(target_dir()).context("cannot find the target folder")?;
     let remap = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
     // The compiler applies the last prefix that matches.
-    Ok([remap(&here, "/berth"), remap(&target, "/target"), remap(&home, "/cargo")].join("\u{1f}"))
+    let remapped = [remap(&here, "/berth"), remap(&target, "/target"), remap(&home, "/cargo")];
+    Ok([&remapped[..], &["-Ctarget-feature=+crt-static".to_owned()]].concat().join("\u{1f}"))
 }
 
 fn compress(from: &Path, to: &Path) -> Result<()> {

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn the_bill_has_the_host_its_crates_and_the_components() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let targets = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"].map(str::to_owned);
+        let targets = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"].map(str::to_owned);
         let bill = document(root, &targets).unwrap();
         assert_eq!(bill["metadata"]["component"]["name"], "berth");
         let components = bill["components"].as_array().unwrap();

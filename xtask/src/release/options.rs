@@ -12,7 +12,9 @@ Builds what is checked out: static programs, an image as an OCI layout, the char
 and where all of it comes from. Two builds of one commit have the same bytes.
 
   --out DIR            an empty folder for the files
-  --arch NAME          amd64 or arm64; both, if none is named. The other machine's needs Debian's qemu-user-static
+  --arch NAME          amd64 or arm64; both, if none is named. The other machine's needs Debian's qemu-user-static,
+                       and a C compiler: gcc-aarch64-linux-gnu with libc6-dev-arm64-cross, or gcc-x86-64-linux-gnu with
+                       libc6-dev-amd64-cross
   --authorities FILE   certificates (PEM) of the authorities that the image trusts when it talks to registries and extenders.
                        Without it the image has none: mount yours, and name them in SSL_CERT_FILE
   --key FILE           a private key (PEM) that signs the checksums; SHA256SUMS.sig is for `openssl dgst -sha256 -verify`
