@@ -198,7 +198,13 @@ impl Cluster {
         let chart = self.scratch.join("chart.yaml");
         manifests::render_chart(&file(release, ".tgz")?, &chart)?;
         self.kubectl(&["apply", "--dry-run=server", "-f", &chart.display().to_string()])?;
-        for folder in ["new/base", "new/overlays/cluster-scheduler", "new/overlays/plugins-from-registry"] {
+        const FOLDERS: [&str; 4] = [
+            "new/base",
+            "new/overlays/cluster-scheduler",
+            "new/overlays/plugins-from-registry",
+            "new/overlays/persistent-volumes",
+        ];
+        for folder in FOLDERS {
             self.kubectl(&["apply", "--dry-run=server", "-k", &self.folder(folder)])?;
         }
         eprintln!("the API server takes every object of the chart, the base and the overlays");
@@ -324,12 +330,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Nothing of Berth is left.
+    /// Nothing of Berth is left, apart from events, which the API server deletes after an hour.
     fn is_clean(&self) -> Result<()> {
-        const KINDS: &str = "configmaps,serviceaccounts,services,deployments,replicasets,pods,poddisruptionbudgets,networkpolicies,\
-                             roles,rolebindings,clusterroles,clusterrolebindings,leases";
+        const KINDS: &str = "configmaps,secrets,serviceaccounts,services,deployments,replicasets,statefulsets,pods,persistentvolumeclaims,\
+                             poddisruptionbudgets,networkpolicies,roles,rolebindings,clusterroles,clusterrolebindings,priorityclasses,\
+                             customresourcedefinitions,leases";
         let names = self.kubectl(&["get", KINDS, "--all-namespaces", "-o", "name"])?;
-        let left: Vec<&str> = names.lines().filter(|name| name.contains("/berth") && !is_of_node(name)).collect();
+        let left: Vec<&str> = names.lines().filter(|name| name.contains("berth") && !is_of_node(name)).collect();
         ensure!(left.is_empty(), "left behind: {}", left.join(", "));
         eprintln!("nothing of Berth is left");
         Ok(())
@@ -354,9 +361,9 @@ fn pod_of(holder: &str) -> Option<&str> {
     holder.rsplit_once('_').map(|(pod, _)| pod)
 }
 
-/// Whether the name contains a node's name: kubelets keep Leases of their own.
+/// Whether the name contains a node's name: kubelets keep Leases and static pods of their own.
 fn is_of_node(name: &str) -> bool {
-    name.contains(&format!("/{CLUSTER}-"))
+    name.contains(&format!("{CLUSTER}-"))
 }
 
 #[cfg(test)]
@@ -380,6 +387,7 @@ mod tests {
         assert_eq!(pod_of("berth-5c9-x_0b61"), Some("berth-5c9-x"));
         assert_eq!(pod_of("nobody"), None);
         assert!(is_of_node("lease.coordination.k8s.io/berth-release-worker"));
+        assert!(is_of_node("pod/etcd-berth-release-control-plane"));
         assert!(!is_of_node("lease.coordination.k8s.io/berth"));
     }
 }

@@ -58,10 +58,12 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The names of all objects of the kinds in a rendering, and of pods and replica sets.
+    /// The names of all objects of the kinds in a rendering, of kinds that no rendering may have, and of the pods, replica
+    /// sets and claims that the controllers make.
     fn names(&self) -> Result<String> {
-        const KINDS: &str = "configmaps,serviceaccounts,services,deployments,replicasets,pods,poddisruptionbudgets,networkpolicies,\
-                             roles,rolebindings,clusterroles,clusterrolebindings,leases,servicemonitors";
+        const KINDS: &str = "configmaps,secrets,serviceaccounts,services,deployments,replicasets,statefulsets,pods,persistentvolumeclaims,\
+                             poddisruptionbudgets,networkpolicies,roles,rolebindings,clusterroles,clusterrolebindings,priorityclasses,\
+                             customresourcedefinitions,leases,servicemonitors";
         self.kubectl(&["get", KINDS, "--all-namespaces", "-o", "name"])
     }
 
