@@ -35,30 +35,8 @@ nodes: [{role: control-plane}, {role: worker}, {role: worker}]
 const MANIFEST: &str = "/etc/kubernetes/manifests/kube-scheduler.yaml";
 const ASIDE: &str = "/root/kube-scheduler.yaml";
 
-/// An overlay of the base with the plugin that `berth plugin new` makes.
-const WITH_PLUGIN: &str = "apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [../new/base]
-patches:
-- patch: |
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: berth, namespace: kube-system}
-    data:
-      scheduler.yaml: |
-        apiVersion: kubescheduler.config.k8s.io/v1
-        kind: KubeSchedulerConfiguration
-        leaderElection: {resourceName: berth, resourceNamespace: kube-system}
-        profiles:
-        - schedulerName: berth
-          plugins: {multiPoint: {enabled: [{name: Zone}]}}
-          pluginConfig: [{name: Zone, args: {label: example.com/pool}}]
-- target: {kind: Deployment, name: berth}
-  patch: |
-    - {op: add, path: /spec/template/spec/containers/0/command/-, value: --plugins-dir=/plugins}
-    - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: plugins, mountPath: /plugins, readOnly: true}}
-    - {op: add, path: /spec/template/spec/volumes/-, value: {name: plugins, configMap: {name: plugins}}}
-";
+/// The overlay whose plugins are in a ConfigMap.
+const WITH_PLUGIN: &str = "new/overlays/plugins-from-volume";
 
 pub(crate) fn kind(arguments: &[String]) -> Result<()> {
     let (release, image) = options(arguments)?;
@@ -198,9 +176,10 @@ impl Cluster {
         let chart = self.scratch.join("chart.yaml");
         manifests::render_chart(&file(release, ".tgz")?, &chart)?;
         self.kubectl(&["apply", "--dry-run=server", "-f", &chart.display().to_string()])?;
-        const FOLDERS: [&str; 4] = [
+        const FOLDERS: [&str; 5] = [
             "new/base",
             "new/overlays/cluster-scheduler",
+            WITH_PLUGIN,
             "new/overlays/plugins-from-registry",
             "new/overlays/persistent-volumes",
         ];
@@ -263,27 +242,26 @@ impl Cluster {
         Ok(())
     }
 
-    /// A plugin that `berth plugin new` makes decides about a pod.
+    /// The plugin of the guide's first page, as `berth plugin new` makes it, decides about a pod.
     fn plugin(&self) -> Result<()> {
         let berth = self.folder("new/berth");
-        let plugin = self.folder("zone");
-        run(&berth, &["plugin", "new", "Zone", "--lang", "rust", "--template", "filter-by-label", "--dir", &plugin])?;
+        let plugin = self.folder("avoid-zone");
+        run(&berth, &["plugin", "new", "AvoidZone", "--dir", &plugin])?;
         run(&berth, &["plugin", "build", &plugin])?;
-        let component = format!("--from-file={plugin}/build/Zone.wasm");
+        let component = format!("--from-file={plugin}/build/AvoidZone.wasm");
         self.system(&["create", "configmap", "plugins", &component])?;
-        let overlay = self.scratch.join("with-plugin");
-        fs::create_dir_all(&overlay)?;
-        fs::write(overlay.join("kustomization.yaml"), WITH_PLUGIN)?;
-        self.install("with-plugin")?;
-        let node = format!("{CLUSTER}-worker2");
-        self.kubectl(&["label", "node", &node, "example.com/pool=fast"])?;
+        self.install(WITH_PLUGIN)?;
+        let (first, second) = (format!("{CLUSTER}-worker"), format!("{CLUSTER}-worker2"));
+        self.kubectl(&["label", "node", &first, &second, "topology.kubernetes.io/zone=west"])?;
         let overrides = "--overrides={\"spec\":{\"schedulerName\":\"berth\"}}";
-        let labels = "--labels=example.com/pool=fast";
-        self.kubectl(&["run", "fast", "--image=registry.k8s.io/pause:3.10", labels, overrides])?;
-        self.kubectl(&["wait", "pod/fast", "--for=condition=Ready", "--timeout=5m"])?;
-        let found = self.kubectl(&["get", "pod", "fast", "-o", "jsonpath={.spec.nodeName}"])?;
-        ensure!(found == node, "the pod is on {found}, and the plugin wanted {node}");
-        self.kubectl(&["delete", "pod", "fast", "--now"])?;
+        self.kubectl(&["run", "web", "--image=registry.k8s.io/pause:3.10", overrides])?;
+        self.kubectl(&["wait", "pod/web", "--for=condition=PodScheduled=False", "--timeout=5m"])?;
+        self.kubectl(&["label", "--overwrite", "node", &second, "topology.kubernetes.io/zone=east"])?;
+        self.kubectl(&["wait", "pod/web", "--for=condition=Ready", "--timeout=5m"])?;
+        let found = self.kubectl(&["get", "pod", "web", "-o", "jsonpath={.spec.nodeName}"])?;
+        ensure!(found == second, "the pod is on {found}, and the plugin wanted {second}");
+        self.kubectl(&["delete", "pod", "web", "--now"])?;
+        self.kubectl(&["label", "node", &first, &second, "topology.kubernetes.io/zone-"])?;
         eprintln!("a plugin decides");
         Ok(())
     }
@@ -308,7 +286,7 @@ impl Cluster {
     /// The steps of the guide's page on installing, there and back.
     fn in_place_and_back(&self) -> Result<()> {
         const OVERLAY: &str = "new/overlays/cluster-scheduler";
-        self.uninstall("with-plugin")?;
+        self.uninstall(WITH_PLUGIN)?;
         self.system(&["delete", "configmap", "plugins"])?;
         self.install(OVERLAY)?;
         let node = format!("{CLUSTER}-control-plane");
