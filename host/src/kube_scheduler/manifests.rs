@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 
 use berth_config::{InTree, Settings};
 use berth_kube_flags::Given;
+use berth_model::Release;
 use berth_plugin_host::{Plugins, Rules, Sources};
 use berth_runtime::rights::{Election, Operation, Rights, Serving};
 use berth_wasm_host::FaultSink;
@@ -142,6 +143,23 @@ fn the_manifests_are_those_of_this_release() {
     for spec in pods.iter().map(|pod| &pod["spec"]).chain([&deployment["spec"]["template"]["spec"]]) {
         let image = spec["containers"][0]["image"].as_str().expect("an image");
         assert!(image.ends_with(&format!(":{version}")), "{image}");
+    }
+}
+
+#[test]
+fn the_page_on_compatibility_has_a_row_for_this_release() {
+    let page = include_str!("../../../docs/src/compatibility.md");
+    let version = concat!("| ", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"), " |");
+    let row = page.lines().find(|line| line.starts_with(version)).expect("a row");
+    let contract = include_str!("../../../wit/types.wit").lines().find_map(|line| line.strip_prefix("package "));
+    let contract = contract.expect("a package").trim_end_matches(';');
+    let [oldest, newest] = Release::ALL.map(Release::as_str);
+    for cell in [
+        format!("kube-scheduler {oldest} or {newest}"),
+        format!("`{contract}`"),
+        format!("Rust {}", env!("CARGO_PKG_RUST_VERSION")),
+    ] {
+        assert!(row.contains(&cell), "{cell} is missing from {row}");
     }
 }
 
