@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-use crate::{manifests, output_of, run, target_dir, without_own_variables};
+use crate::{manifests, output_of, run, sandbox::SERVICE_MONITOR, target_dir, without_own_variables};
 
 const USAGE: &str = "\
 usage: cargo xtask kind --release DIR [--image NAME]
@@ -171,22 +171,26 @@ impl Cluster {
         self.scratch.join(name).display().to_string()
     }
 
-    /// The API server takes every object of the base, of each overlay without foreign kinds, and of the chart.
+    /// The API server takes every object of the base, of each overlay, of the chart, and the static pods.
     fn accepts(&self, release: &Path) -> Result<()> {
         let chart = self.scratch.join("chart.yaml");
         manifests::render_chart(&file(release, ".tgz")?, &chart)?;
-        self.kubectl(&["apply", "--dry-run=server", "-f", &chart.display().to_string()])?;
-        const FOLDERS: [&str; 5] = [
-            "new/base",
-            "new/overlays/cluster-scheduler",
-            WITH_PLUGIN,
-            "new/overlays/plugins-from-registry",
-            "new/overlays/persistent-volumes",
-        ];
-        for folder in FOLDERS {
-            self.kubectl(&["apply", "--dry-run=server", "-k", &self.folder(folder)])?;
+        let definition = self.scratch.join("service-monitor.json");
+        fs::write(&definition, SERVICE_MONITOR)?;
+        let definition = definition.display().to_string();
+        self.kubectl(&["create", "-f", &definition])?;
+        self.kubectl(&["wait", "--for=condition=Established", "-f", &definition, "--timeout=1m"])?;
+        let mut files = vec![("-f", chart.display().to_string()), ("-k", self.folder("new/base"))];
+        for (flag, parent) in [("-k", "new/overlays"), ("-f", "new/static-pod")] {
+            for entry in fs::read_dir(self.scratch.join(parent)).with_context(|| parent.to_owned())? {
+                files.push((flag, entry?.path().display().to_string()));
+            }
         }
-        eprintln!("the API server takes every object of the chart, the base and the overlays");
+        for (flag, file) in &files {
+            self.kubectl(&["apply", "--dry-run=server", flag, file])?;
+        }
+        self.kubectl(&["delete", "-f", &definition])?;
+        eprintln!("the API server takes every object of the chart, the base and the overlays, and the static pods");
         Ok(())
     }
 
