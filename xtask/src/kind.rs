@@ -186,8 +186,8 @@ impl Cluster {
                 files.push((flag, entry?.path().display().to_string()));
             }
         }
-        for (flag, file) in &files {
-            self.kubectl(&["apply", "--dry-run=server", flag, file])?;
+        for (flag, file) in files {
+            self.kubectl(&["apply", "--dry-run=server", flag, &file])?;
         }
         self.kubectl(&["delete", "-f", &definition])?;
         eprintln!("the API server takes every object of the chart, the base and the overlays, and the static pods");
