@@ -165,7 +165,7 @@ fn check(given: &Given) -> Result<Vec<String>> {
             Role::WithoutConfig if has_config => {
                 warnings.push(format!("--{name} is ignored: with --config, the file sets this value"));
             }
-            Role::Used | Role::Serving(_) | Role::WithoutConfig => {}
+            Role::Used | Role::Own | Role::Serving(_) | Role::WithoutConfig => {}
             Role::WithoutEffect(why) => warnings.push(format!("--{name} has no effect: {why}")),
             Role::Refused { default } => {
                 let values = given.texts(name);

@@ -17,8 +17,8 @@ const INTRODUCTION: &str = "\
 # Commands
 
 Every command of `berth`, as `berth reference` prints this page. `berth help COMMAND` says the same on a terminal, and
-`berth reference --man DIR` writes man pages. `berth kube-scheduler` takes kube-scheduler's own flags: `berth kube-scheduler --help`
-lists them.
+`berth reference --man DIR` writes man pages. The flags of `berth kube-scheduler` are a table of their own, and `berth kube-scheduler --help`
+says the same.
 ";
 
 /// Prints the page, or writes man pages to a folder.
@@ -47,6 +47,12 @@ fn describe(page: &mut String, command: &mut clap::Command, path: &str) -> fmt::
     }
     writeln!(page, "```\n{}\n```", command.render_usage().to_string().trim_start_matches("Usage: "))?;
     options(page, command, path == "berth")?;
+    if path == "berth kube-scheduler" {
+        // Another parser reads these flags, because kube-scheduler's flags do not follow the rules of this command line.
+        let mut flags = berth_kube_flags::command();
+        flags.build();
+        options(page, &flags, false)?;
+    }
     if let Some(more) = command.get_after_help() {
         writeln!(page, "\n```\n{more}\n```")?;
     }

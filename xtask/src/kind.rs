@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 
-use crate::{manifests, output_of, run, target_dir, without_own_variables};
+use crate::{manifests, output_of, run, sandbox::SERVICE_MONITOR, target_dir, without_own_variables};
 
 const USAGE: &str = "\
 usage: cargo xtask kind --release DIR [--image NAME]
@@ -35,30 +35,8 @@ nodes: [{role: control-plane}, {role: worker}, {role: worker}]
 const MANIFEST: &str = "/etc/kubernetes/manifests/kube-scheduler.yaml";
 const ASIDE: &str = "/root/kube-scheduler.yaml";
 
-/// An overlay of the base with the plugin that `berth plugin new` makes.
-const WITH_PLUGIN: &str = "apiVersion: kustomize.config.k8s.io/v1beta1
-kind: Kustomization
-resources: [../new/base]
-patches:
-- patch: |
-    apiVersion: v1
-    kind: ConfigMap
-    metadata: {name: berth, namespace: kube-system}
-    data:
-      scheduler.yaml: |
-        apiVersion: kubescheduler.config.k8s.io/v1
-        kind: KubeSchedulerConfiguration
-        leaderElection: {resourceName: berth, resourceNamespace: kube-system}
-        profiles:
-        - schedulerName: berth
-          plugins: {multiPoint: {enabled: [{name: Zone}]}}
-          pluginConfig: [{name: Zone, args: {label: example.com/pool}}]
-- target: {kind: Deployment, name: berth}
-  patch: |
-    - {op: add, path: /spec/template/spec/containers/0/command/-, value: --plugins-dir=/plugins}
-    - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: plugins, mountPath: /plugins, readOnly: true}}
-    - {op: add, path: /spec/template/spec/volumes/-, value: {name: plugins, configMap: {name: plugins}}}
-";
+/// The overlay whose plugins are in a ConfigMap.
+const WITH_PLUGIN: &str = "new/overlays/plugins-from-volume";
 
 pub(crate) fn kind(arguments: &[String]) -> Result<()> {
     let (release, image) = options(arguments)?;
@@ -193,15 +171,26 @@ impl Cluster {
         self.scratch.join(name).display().to_string()
     }
 
-    /// The API server takes every object of the base, of each overlay without foreign kinds, and of the chart.
+    /// The API server takes every object of the base, of each overlay, of the chart, and the static pods.
     fn accepts(&self, release: &Path) -> Result<()> {
         let chart = self.scratch.join("chart.yaml");
         manifests::render_chart(&file(release, ".tgz")?, &chart)?;
-        self.kubectl(&["apply", "--dry-run=server", "-f", &chart.display().to_string()])?;
-        for folder in ["new/base", "new/overlays/cluster-scheduler", "new/overlays/plugins-from-registry"] {
-            self.kubectl(&["apply", "--dry-run=server", "-k", &self.folder(folder)])?;
+        let definition = self.scratch.join("service-monitor.json");
+        fs::write(&definition, SERVICE_MONITOR)?;
+        let definition = definition.display().to_string();
+        self.kubectl(&["create", "-f", &definition])?;
+        self.kubectl(&["wait", "--for=condition=Established", "-f", &definition, "--timeout=1m"])?;
+        let mut files = vec![("-f", chart.display().to_string()), ("-k", self.folder("new/base"))];
+        for (flag, parent) in [("-k", "new/overlays"), ("-f", "new/static-pod")] {
+            for entry in fs::read_dir(self.scratch.join(parent)).with_context(|| parent.to_owned())? {
+                files.push((flag, entry?.path().display().to_string()));
+            }
         }
-        eprintln!("the API server takes every object of the chart, the base and the overlays");
+        for (flag, file) in files {
+            self.kubectl(&["apply", "--dry-run=server", flag, &file])?;
+        }
+        self.kubectl(&["delete", "-f", &definition])?;
+        eprintln!("the API server takes every object of the chart, the base and the overlays, and the static pods");
         Ok(())
     }
 
@@ -257,27 +246,26 @@ impl Cluster {
         Ok(())
     }
 
-    /// A plugin that `berth plugin new` makes decides about a pod.
+    /// The plugin of the guide's first page, as `berth plugin new` makes it, decides about a pod.
     fn plugin(&self) -> Result<()> {
         let berth = self.folder("new/berth");
-        let plugin = self.folder("zone");
-        run(&berth, &["plugin", "new", "Zone", "--lang", "rust", "--template", "filter-by-label", "--dir", &plugin])?;
+        let plugin = self.folder("avoid-zone");
+        run(&berth, &["plugin", "new", "AvoidZone", "--dir", &plugin])?;
         run(&berth, &["plugin", "build", &plugin])?;
-        let component = format!("--from-file={plugin}/build/Zone.wasm");
+        let component = format!("--from-file={plugin}/build/AvoidZone.wasm");
         self.system(&["create", "configmap", "plugins", &component])?;
-        let overlay = self.scratch.join("with-plugin");
-        fs::create_dir_all(&overlay)?;
-        fs::write(overlay.join("kustomization.yaml"), WITH_PLUGIN)?;
-        self.install("with-plugin")?;
-        let node = format!("{CLUSTER}-worker2");
-        self.kubectl(&["label", "node", &node, "example.com/pool=fast"])?;
+        self.install(WITH_PLUGIN)?;
+        let (first, second) = (format!("{CLUSTER}-worker"), format!("{CLUSTER}-worker2"));
+        self.kubectl(&["label", "node", &first, &second, "topology.kubernetes.io/zone=west"])?;
         let overrides = "--overrides={\"spec\":{\"schedulerName\":\"berth\"}}";
-        let labels = "--labels=example.com/pool=fast";
-        self.kubectl(&["run", "fast", "--image=registry.k8s.io/pause:3.10", labels, overrides])?;
-        self.kubectl(&["wait", "pod/fast", "--for=condition=Ready", "--timeout=5m"])?;
-        let found = self.kubectl(&["get", "pod", "fast", "-o", "jsonpath={.spec.nodeName}"])?;
-        ensure!(found == node, "the pod is on {found}, and the plugin wanted {node}");
-        self.kubectl(&["delete", "pod", "fast", "--now"])?;
+        self.kubectl(&["run", "web", "--image=registry.k8s.io/pause:3.10", overrides])?;
+        self.kubectl(&["wait", "pod/web", "--for=condition=PodScheduled=False", "--timeout=5m"])?;
+        self.kubectl(&["label", "--overwrite", "node", &second, "topology.kubernetes.io/zone=east"])?;
+        self.kubectl(&["wait", "pod/web", "--for=condition=Ready", "--timeout=5m"])?;
+        let found = self.kubectl(&["get", "pod", "web", "-o", "jsonpath={.spec.nodeName}"])?;
+        ensure!(found == second, "the pod is on {found}, and the plugin wanted {second}");
+        self.kubectl(&["delete", "pod", "web", "--now"])?;
+        self.kubectl(&["label", "node", &first, &second, "topology.kubernetes.io/zone-"])?;
         eprintln!("a plugin decides");
         Ok(())
     }
@@ -302,7 +290,7 @@ impl Cluster {
     /// The steps of the guide's page on installing, there and back.
     fn in_place_and_back(&self) -> Result<()> {
         const OVERLAY: &str = "new/overlays/cluster-scheduler";
-        self.uninstall("with-plugin")?;
+        self.uninstall(WITH_PLUGIN)?;
         self.system(&["delete", "configmap", "plugins"])?;
         self.install(OVERLAY)?;
         let node = format!("{CLUSTER}-control-plane");
@@ -324,12 +312,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Nothing of Berth is left.
+    /// Nothing of Berth is left, apart from events, which the API server deletes after an hour.
     fn is_clean(&self) -> Result<()> {
-        const KINDS: &str = "configmaps,serviceaccounts,services,deployments,replicasets,pods,poddisruptionbudgets,networkpolicies,\
-                             roles,rolebindings,clusterroles,clusterrolebindings,leases";
+        const KINDS: &str = "configmaps,secrets,serviceaccounts,services,deployments,replicasets,statefulsets,pods,persistentvolumeclaims,\
+                             poddisruptionbudgets,networkpolicies,roles,rolebindings,clusterroles,clusterrolebindings,priorityclasses,\
+                             customresourcedefinitions,leases";
         let names = self.kubectl(&["get", KINDS, "--all-namespaces", "-o", "name"])?;
-        let left: Vec<&str> = names.lines().filter(|name| name.contains("/berth") && !is_of_node(name)).collect();
+        let left: Vec<&str> = names.lines().filter(|name| name.contains("berth") && !is_of_node(name)).collect();
         ensure!(left.is_empty(), "left behind: {}", left.join(", "));
         eprintln!("nothing of Berth is left");
         Ok(())
@@ -354,9 +343,9 @@ fn pod_of(holder: &str) -> Option<&str> {
     holder.rsplit_once('_').map(|(pod, _)| pod)
 }
 
-/// Whether the name contains a node's name: kubelets keep Leases of their own.
+/// Whether the name contains a node's name: kubelets keep Leases and static pods of their own.
 fn is_of_node(name: &str) -> bool {
-    name.contains(&format!("/{CLUSTER}-"))
+    name.contains(&format!("{CLUSTER}-"))
 }
 
 #[cfg(test)]
@@ -380,6 +369,7 @@ mod tests {
         assert_eq!(pod_of("berth-5c9-x_0b61"), Some("berth-5c9-x"));
         assert_eq!(pod_of("nobody"), None);
         assert!(is_of_node("lease.coordination.k8s.io/berth-release-worker"));
+        assert!(is_of_node("pod/etcd-berth-release-control-plane"));
         assert!(!is_of_node("lease.coordination.k8s.io/berth"));
     }
 }

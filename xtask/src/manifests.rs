@@ -1,7 +1,7 @@
 //! `cargo xtask manifests`: renders, checks and applies the manifests that install Berth on a cluster.
 //!
 //! kubectl renders the overlays of `deploy/kustomize`. Helm's own library from PyPI renders the chart of
-//! `deploy/chart`, for each file of values in `chart/ci`. Every object, and kubeadm's static pod, is checked against the
+//! `deploy/chart`, for each file of values in `chart/ci`. Every object, and each static pod, is checked against the
 //! schema of its kind. Each rendering is then applied to a sandbox and deleted again, and the sandbox must hold the same
 //! objects as before. `cargo xtask release --check` also runs the Deployments, with the image of a release.
 //! promtool tests the alerts of `deploy/monitoring`. A check is not run if its tool is not installed, and the output
@@ -54,7 +54,7 @@ fn succeeds(command: &mut Command, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Renders the base and all overlays into files named after them. The static pod is a file beside them.
+/// Renders the base and all overlays into files named after them. The static pods are files beside them.
 fn kustomize(out: &Path) -> Result<()> {
     let mut folders = vec![PathBuf::from("deploy/kustomize/base")];
     for entry in fs::read_dir("deploy/kustomize/overlays").context("deploy/kustomize/overlays")? {
@@ -64,7 +64,11 @@ fn kustomize(out: &Path) -> Result<()> {
         let name = folder.file_name().context("a folder")?.to_string_lossy().into_owned();
         render_overlay(&folder, &out.join(format!("{name}.yaml")))?;
     }
-    fs::copy("deploy/static-pod/kube-scheduler.yaml", out.join("static-pod.yaml")).context("deploy/static-pod")?;
+    for entry in fs::read_dir("deploy/static-pod").context("deploy/static-pod")? {
+        let file = entry?;
+        let name = format!("static-pod-{}", file.file_name().to_string_lossy());
+        fs::copy(file.path(), out.join(name)).with_context(|| file.path().display().to_string())?;
+    }
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store it here.
-const SERVICE_MONITOR: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store it.
+pub(crate) const SERVICE_MONITOR: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"servicemonitors.monitoring.coreos.com"},"spec":{"group":"monitoring.coreos.com","scope":"Namespaced",
 "names":{"plural":"servicemonitors","singular":"servicemonitor","kind":"ServiceMonitor","listKind":"ServiceMonitorList"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
@@ -58,10 +58,12 @@ impl Sandbox {
         Ok(())
     }
 
-    /// The names of all objects of the kinds in a rendering, and of pods and replica sets.
+    /// The names of all objects of the kinds in a rendering, of kinds that no rendering may have, and of the pods, replica
+    /// sets and claims that the controllers make.
     fn names(&self) -> Result<String> {
-        const KINDS: &str = "configmaps,serviceaccounts,services,deployments,replicasets,pods,poddisruptionbudgets,networkpolicies,\
-                             roles,rolebindings,clusterroles,clusterrolebindings,leases,servicemonitors";
+        const KINDS: &str = "configmaps,secrets,serviceaccounts,services,deployments,replicasets,statefulsets,pods,persistentvolumeclaims,\
+                             poddisruptionbudgets,networkpolicies,roles,rolebindings,clusterroles,clusterrolebindings,priorityclasses,\
+                             customresourcedefinitions,leases,servicemonitors";
         self.kubectl(&["get", KINDS, "--all-namespaces", "-o", "name"])
     }
 

@@ -190,3 +190,52 @@ fn chart(axis: &Axis, points: &[Point]) -> Chart {
     }
     Chart { title: axis.title.to_owned(), lines }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CSV: &str = include_str!("../../../docs/src/curves/curves.csv");
+    const SIZING: &str = include_str!("../../../docs/src/operating.md");
+
+    /// The memory and the processor time of a point, as the guide writes them; empty for a point that is not measured.
+    /// The time is that with the equivalence cache. The memory is the smaller peak of the runs with and without the
+    /// cache, because a process still holds memory of larger clusters that it measured before.
+    fn measured(axis: &str, workload: &str, x: &str) -> (String, String) {
+        let (mut memory, mut time): (Option<f64>, _) = (None, String::new());
+        for row in CSV.lines() {
+            let cells: Vec<&str> = row.split(',').collect();
+            let [its_axis, its_workload, has_cache, its_x, micros, _, megabytes] = cells[..] else { continue };
+            if (its_axis, its_workload, its_x) != (axis, workload, x) {
+                continue;
+            }
+            let megabytes: f64 = megabytes.parse().expect("a number");
+            memory = Some(memory.map_or(megabytes, |other| other.min(megabytes)));
+            if has_cache == "true" {
+                time = format!("{:.0}", micros.parse::<f64>().expect("a number"));
+            }
+        }
+        (memory.map_or_else(String::new, |memory| format!("{:.0}", memory.ceil())), time)
+    }
+
+    #[test]
+    fn the_guides_sizes_are_points_of_the_curves() {
+        let table = SIZING.split("\n| nodes | pods on them |").nth(1).expect("the table");
+        let table = table.split("\n\n").next().unwrap_or_default();
+        let mut n_rows = 0;
+        for row in table.lines().skip(2) {
+            let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace(',', "")).collect();
+            let [_, nodes, placed, unschedulable, memory, plain, spread, _] = &cells[..] else { panic!("{row}") };
+            let (axis, x) = match (placed.as_str(), unschedulable.as_str()) {
+                ("", "") => ("nodes", nodes),
+                (_, "") => ("placedPods", placed),
+                _ => ("unschedulablePods", unschedulable),
+            };
+            let basic = measured(axis, "SchedulingBasic", x);
+            assert_eq!((memory, plain), (&basic.0, &basic.1), "{row}");
+            assert_eq!(*spread, measured(axis, "TopologySpreading", x).1, "{row}");
+            n_rows += 1;
+        }
+        assert!(n_rows > 5, "only {n_rows} rows were found");
+    }
+}

@@ -52,7 +52,7 @@ pub use list::{ListError, list};
 pub use object::{ObjectRef, PodRef};
 pub use observe::{ObservedRequest, RequestObserver};
 pub use rate::RequestRate;
-pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
+pub use review::{AccessDecision, AccessReviewer, Caller, ResourceRequest, ReviewError};
 pub use server_info::{ResourceAccess, ServerInfo, ServerInfoError, has_access, server_info};
 pub use task_end::end_as;
 pub use watch::{WatchEvent, WatchHandle, WatchObserver, Watches, spawn_watches};

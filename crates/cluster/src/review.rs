@@ -32,6 +32,16 @@ pub struct ResourceRequest<'a> {
     pub name: Option<&'a str>,
 }
 
+/// The API server's decision about a request of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessDecision {
+    Allowed,
+    /// An authorizer forbids the request. An answer that allows the request as well counts as this.
+    Denied,
+    /// No authorizer allows or forbids the request, so it is not allowed.
+    NoOpinion,
+}
+
 /// The API server did not answer the question.
 #[derive(Debug, thiserror::Error)]
 #[error("the API server did not answer the {review}")]
@@ -146,7 +156,7 @@ impl AccessReviewer {
     ///
     /// # Errors
     /// The API server cannot be asked.
-    pub async fn may(&self, caller: &Caller, request: &ResourceRequest<'_>) -> Result<bool, ReviewError> {
+    pub async fn may(&self, caller: &Caller, request: &ResourceRequest<'_>) -> Result<AccessDecision, ReviewError> {
         let ResourceRequest { group, resource, verb, namespace, name } = *request;
         let attributes = ResourceAttributes {
             group: Some(group.to_owned()),
@@ -165,20 +175,24 @@ impl AccessReviewer {
     ///
     /// # Errors
     /// The API server cannot be asked.
-    pub async fn may_use(&self, caller: &Caller, verb: &str, path: &str) -> Result<bool, ReviewError> {
+    pub async fn may_use(&self, caller: &Caller, verb: &str, path: &str) -> Result<AccessDecision, ReviewError> {
         let attributes = NonResourceAttributes { path: Some(path.to_owned()), verb: Some(verb.to_owned()) };
         let spec = SubjectAccessReviewSpec { non_resource_attributes: Some(attributes), ..spec_of(caller) };
         self.review(spec).await
     }
 
-    async fn review(&self, spec: SubjectAccessReviewSpec) -> Result<bool, ReviewError> {
+    async fn review(&self, spec: SubjectAccessReviewSpec) -> Result<AccessDecision, ReviewError> {
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = api
             .create(&PostParams::default(), &review)
             .await
             .map_err(|error| ReviewError::new("SubjectAccessReview", error))?;
-        Ok(review.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+        Ok(review.status.map_or(AccessDecision::NoOpinion, |status| match (status.denied, status.allowed) {
+            (Some(true), _) => AccessDecision::Denied,
+            (Some(false) | None, true) => AccessDecision::Allowed,
+            (Some(false) | None, false) => AccessDecision::NoOpinion,
+        }))
     }
 }
 
@@ -227,7 +241,7 @@ mod tests {
         assert_eq!(authenticate(json!({"error": "no authenticator", "user": user})).await, None);
     }
 
-    async fn may(answer: serde_json::Value) -> bool {
+    async fn may(answer: serde_json::Value) -> AccessDecision {
         let (client, mut server) = test_server::server();
         let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
         let call = server.next().await;
@@ -244,10 +258,13 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_plain_yes_is_one() {
-        assert!(may(json!({"allowed": true})).await);
-        assert!(!may(json!({"allowed": false})).await);
-        assert!(!may(json!({"allowed": true, "denied": true})).await);
-        assert!(!may(json!({"allowed": false, "reason": "no opinion", "evaluationError": "none"})).await);
+        assert_eq!(may(json!({"allowed": true})).await, AccessDecision::Allowed);
+        assert_eq!(may(json!({"allowed": true, "denied": false})).await, AccessDecision::Allowed);
+        assert_eq!(may(json!({"allowed": false, "denied": true})).await, AccessDecision::Denied);
+        assert_eq!(may(json!({"allowed": true, "denied": true})).await, AccessDecision::Denied);
+        assert_eq!(may(json!({"allowed": false})).await, AccessDecision::NoOpinion);
+        let no_opinion = json!({"allowed": false, "reason": "no opinion", "evaluationError": "none"});
+        assert_eq!(may(no_opinion).await, AccessDecision::NoOpinion);
     }
 
     #[tokio::test]
@@ -260,7 +277,7 @@ mod tests {
         let expected = json!({"group": "", "resource": "pods", "verb": "get", "namespace": "default", "name": "web"});
         assert_eq!(call.body["spec"]["resourceAttributes"], expected);
         call.answer(201, &json!({"metadata": {}, "spec": {}, "status": {"allowed": true}}));
-        assert!(asking.await.expect("no panic").expect("an answer"));
+        assert_eq!(asking.await.expect("no panic").expect("an answer"), AccessDecision::Allowed);
     }
 
     #[tokio::test]
@@ -275,7 +292,7 @@ mod tests {
         });
         assert_eq!(call.body["spec"], expected);
         call.answer(201, &json!({"metadata": {}, "spec": {}, "status": {"allowed": true}}));
-        assert!(asking.await.expect("no panic").expect("an answer"));
+        assert_eq!(asking.await.expect("no panic").expect("an answer"), AccessDecision::Allowed);
     }
 
     #[tokio::test]

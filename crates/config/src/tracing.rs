@@ -107,4 +107,15 @@ mod tests {
         );
         assert!(read("samplingRatePerMillion: [").expect_err("refused").to_string().contains("correct the syntax"));
     }
+
+    #[test]
+    fn the_guide_names_each_field_and_no_other() {
+        let page = include_str!("../../../docs/src/tracing.md");
+        let table = page.split("\n| field | |\n").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a table");
+        let listed: Vec<&str> = table.lines().filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+        let error = read("zzz: 1\n").expect_err("refused").to_string();
+        let (_, known) = error.split_once("use one of: ").expect("the known fields");
+        let known: Vec<&str> = known.split(", ").filter(|name| !["apiVersion", "kind"].contains(name)).collect();
+        assert_eq!(listed, known);
+    }
 }

@@ -44,6 +44,8 @@ enum Kind {
 pub enum Role {
     /// The flag has the same meaning as in kube-scheduler.
     Used,
+    /// kube-scheduler does not have the flag. It has the same meaning as in `berth run`.
+    Own,
     /// The flag is about serving HTTPS, and `berth run` has it as well. The text is its help.
     Serving(&'static str),
     /// The flag has an effect only without `--config`, because the file has the same setting.
@@ -58,7 +60,7 @@ pub enum Role {
 }
 
 use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
-use Role::{Refused, Serving, Used, WithoutConfig, WithoutEffect};
+use Role::{Own, Refused, Serving, Used, WithoutConfig, WithoutEffect};
 
 const PROGRAM: &str = "kube-scheduler";
 
@@ -227,15 +229,15 @@ pub const FLAGS: &[Flag] = &[
     flag("v", Number, Used),
     flag("vmodule", List, Used),
     flag("version", Text, Used),
-    flag("plugins-dir", Text, Used),
-    flag("plugin-config", Text, Used),
-    flag("artifact-cache", Text, Used),
-    flag("plugin-state", Text, Used),
-    flag("audit-log", Text, Used),
-    flag("tracing-config-file", Text, Used),
-    flag("metrics-address", Text, Used),
-    flag("admin-socket", Text, Used),
-    flag("kept-decisions-mib", Number, Used),
+    flag("plugins-dir", Text, Own),
+    flag("plugin-config", Text, Own),
+    flag("artifact-cache", Text, Own),
+    flag("plugin-state", Text, Own),
+    flag("audit-log", Text, Own),
+    flag("tracing-config-file", Text, Own),
+    flag("metrics-address", Text, Own),
+    flag("admin-socket", Text, Own),
+    flag("kept-decisions-mib", Number, Own),
 ];
 
 const ABOUT: &str = "Berth in kube-scheduler's place. Takes the flags of kube-scheduler 1.36 with the same meaning. A flag without a meaning in Berth \
@@ -408,7 +410,9 @@ fn normalized(argument: &str) -> String {
     value.map_or(name.clone(), |value| format!("{name}={value}"))
 }
 
-fn command() -> Command {
+/// The command line of the program, with all flags.
+#[must_use]
+pub fn command() -> Command {
     Command::new(PROGRAM).about(ABOUT).args(FLAGS.iter().map(Flag::argument))
 }
 
@@ -430,7 +434,8 @@ impl Flag {
 
     fn help(&self) -> String {
         match self.role {
-            Used => String::new(),
+            Used => "As in kube-scheduler".to_owned(),
+            Own => "As in `berth run`".to_owned(),
             Serving(help) => help.to_owned(),
             WithoutConfig => "Ignored with --config".to_owned(),
             WithoutEffect(why) => format!("Without effect: {why}"),

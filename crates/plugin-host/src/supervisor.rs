@@ -214,10 +214,11 @@ impl Supervisor {
             }
             Message::Consult(consultation) => return consultation.hold(&self.inventory),
             Message::CopyProfile { settings, scheduler_name, has_time, answer } => {
-                // Components may take seconds to start.
-                let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name, has_time);
-                // The caller may have stopped waiting.
-                let _ = answer.send(tokio::task::block_in_place(copy));
+                // Components may take seconds to start, so none is started for a caller that has stopped waiting.
+                if !answer.is_closed() {
+                    let copy = || self.inventory.copy_of_profile(&settings, &scheduler_name, has_time);
+                    let _ = answer.send(tokio::task::block_in_place(copy));
+                }
                 return;
             }
             Message::Reconfigure { proposal, answer } => {

@@ -15,7 +15,8 @@
 //!   busy, a thread of low priority gets about a twentieth of one, so an answer would take twenty times its processor
 //!   time. For a question, the explainer also brings the copy up to date, which is at most [`EVERY`] behind. It has the
 //!   follower fill a new copy. While further questions wait, the explainer rests after each for as long as it worked, at
-//!   most for [`MAX_REST`]. Many short questions then take at most half of a processor from the scheduling thread.
+//!   most for [`MAX_REST`]. Many short questions then take at most half of a processor from the scheduling thread. A
+//!   question whose caller has stopped waiting costs nothing.
 //!
 //! The explainer waits for a follower that is busy with the copy, so a question may sometimes wait for one update or one
 //! view at low priority.
@@ -27,7 +28,7 @@ use std::{
     io,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         mpsc::{self as channel, Receiver, RecvTimeoutError, SyncSender, TryRecvError},
     },
     thread,
@@ -153,6 +154,8 @@ enum AsOf {
 /// A question for the explainer.
 struct Question {
     as_of: AsOf,
+    /// The caller, which drops the value when it stops waiting.
+    caller: Weak<()>,
     read: ReadNodes,
 }
 
@@ -238,8 +241,11 @@ impl Follower {
     ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
         let read = Box::new(move |copied: &mut Copied| answer_with(answer, || ask(copied)));
-        self.questions.try_send(Question { as_of, read }).ok()?;
-        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
+        let waiting = Arc::new(());
+        self.questions.try_send(Question { as_of, caller: Arc::downgrade(&waiting), read }).ok()?;
+        let answer = timeout(READ_TIMEOUT, answered).await;
+        drop(waiting);
+        answer.ok()?.ok()
     }
 
     /// The scheduler's state in a few numbers, as it is now. If the scheduling thread does not answer for
@@ -300,13 +306,23 @@ impl FollowerThread {
     }
 }
 
+impl Question {
+    /// Whether the caller still waits for the answer.
+    fn is_awaited(&self) -> bool {
+        self.caller.strong_count() > 0
+    }
+}
+
 impl ExplainerThread {
     fn run(self) {
         let mut worked = Duration::ZERO;
-        while let Some(Question { as_of, read }) = self.next_question(worked) {
+        while let Some(question) = self.next_question(worked) {
             let begun = Instant::now();
-            let as_of = if self.has_it_filled() { AsOf::Before } else { as_of };
-            self.answer(as_of, read);
+            let as_of = if self.has_it_filled() { AsOf::Before } else { question.as_of };
+            // The follower may have needed longer to fill the copy than the caller waits.
+            if question.is_awaited() {
+                self.answer(as_of, question.read);
+            }
             worked = begun.elapsed();
         }
     }
@@ -320,16 +336,23 @@ impl ExplainerThread {
         }
     }
 
-    /// Waits for a question. If one waits already, the thread first rests for as long as it `worked` for the last one,
-    /// at most for [`MAX_REST`]. `None` means that no more questions will come.
+    /// Waits for a question whose caller waits. If a question is there already, the thread first rests for as long as it
+    /// `worked` for the last one, at most for [`MAX_REST`]. `None` means that no more questions will come.
     fn next_question(&self, worked: Duration) -> Option<Question> {
-        match self.questions.try_recv() {
-            Ok(question) => {
-                thread::sleep(worked.min(MAX_REST));
-                Some(question)
+        loop {
+            let question = match self.questions.try_recv() {
+                Ok(question) => {
+                    if question.is_awaited() {
+                        thread::sleep(worked.min(MAX_REST));
+                    }
+                    question
+                }
+                Err(TryRecvError::Empty) => self.questions.recv().ok()?,
+                Err(TryRecvError::Disconnected) => return None,
+            };
+            if question.is_awaited() {
+                return Some(question);
             }
-            Err(TryRecvError::Empty) => self.questions.recv().ok(),
-            Err(TryRecvError::Disconnected) => None,
         }
     }
 

@@ -4,6 +4,8 @@
 //! [`Notice::row`] is the table. A [`Row`] names all four outputs. The match over the notices is complete, so a new
 //! notice without outputs does not compile.
 
+#[cfg(test)]
+mod guide;
 mod history;
 mod log_line;
 mod row;

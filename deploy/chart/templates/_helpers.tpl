@@ -25,6 +25,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else }}{{ required "serviceAccount.name must name an account where serviceAccount.create is false" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
+{{- define "berth.workload" -}}
+{{- if not .Values.persistence.enabled }}Deployment
+{{- else if or .Values.volumes.cache .Values.volumes.state }}{{ fail "persistence.enabled and volumes exclude each other" }}
+{{- else }}StatefulSet{{ end }}
+{{- end }}
+
 {{- define "berth.image" -}}
 {{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else }}{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}{{ end }}

@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 
 use berth_config::{InTree, Settings};
 use berth_kube_flags::Given;
+use berth_model::Release;
 use berth_plugin_host::{Plugins, Rules, Sources};
 use berth_runtime::rights::{Election, Operation, Rights, Serving};
 use berth_wasm_host::FaultSink;
@@ -33,9 +34,19 @@ fn command(container: &Value) -> Vec<String> {
     serde_json::from_value(container["command"].clone()).expect("a command")
 }
 
+/// The static pods, which the kubelet of a control plane's node starts.
+const STATIC_PODS: [&str; 2] = ["static-pod/kube-scheduler.yaml", "static-pod/kube-scheduler-with-plugins.yaml"];
+
 #[test]
-fn kubeadms_static_pod_says_nothing_that_is_not_understood() {
-    let pod = object("static-pod/kube-scheduler.yaml", "Pod");
+fn static_pods_say_nothing_that_is_not_understood() {
+    for file in STATIC_PODS {
+        is_understood(&object(file, "Pod"));
+    }
+}
+
+/// Asserts that every flag of the pod is known and has its effect, and that the probes reach the scheduler.
+#[track_caller]
+fn is_understood(pod: &Value) {
     let container = &pod["spec"]["containers"][0];
     let command = command(container);
     let (program, flags) = command.split_first().expect("a program");
@@ -50,6 +61,26 @@ fn kubeadms_static_pod_says_nothing_that_is_not_understood() {
         assert!(serving.open_paths.iter().any(|path| get["path"] == path.as_str()), "{probe}");
     }
     assert_eq!(container["ports"][0]["containerPort"], serving.address.port());
+}
+
+/// The cache and the state outlast the pod, because the kubelet makes an empty `emptyDir` for a new one.
+#[test]
+fn the_static_pod_with_plugins_keeps_what_they_need_on_its_node() {
+    let pod = object("static-pod/kube-scheduler-with-plugins.yaml", "Pod");
+    let container = &pod["spec"]["containers"][0];
+    let (mounts, volumes) = (container["volumeMounts"].as_array().expect("mounts"), &pod["spec"]["volumes"]);
+    let volumes = volumes.as_array().expect("volumes");
+    let kept: Vec<&str> = mounts
+        .iter()
+        .filter(|mount| mount["readOnly"].is_null())
+        .filter(|mount| volumes.iter().any(|it| it["name"] == mount["name"] && it["hostPath"].is_object()))
+        .filter_map(|mount| mount["mountPath"].as_str())
+        .collect();
+    assert_eq!(kept, ["/var/lib/berth/cache", "/var/lib/berth/state"]);
+    let command = command(container);
+    for flag in ["--artifact-cache=/var/lib/berth/cache", "--plugin-state=/var/lib/berth/state/plugins.json"] {
+        assert!(command.iter().any(|it| it == flag), "{flag}");
+    }
 }
 
 #[test]
@@ -108,10 +139,27 @@ fn the_manifests_are_those_of_this_release() {
     let chart = &objects("chart/Chart.yaml")[0];
     assert_eq!((&chart["version"], &chart["appVersion"]), (&version.into(), &version.into()));
     let deployment = object("kustomize/base/second-scheduler.yaml", "Deployment");
-    let pod = object("static-pod/kube-scheduler.yaml", "Pod");
-    for spec in [&deployment["spec"]["template"]["spec"], &pod["spec"]] {
+    let pods = STATIC_PODS.map(|file| object(file, "Pod"));
+    for spec in pods.iter().map(|pod| &pod["spec"]).chain([&deployment["spec"]["template"]["spec"]]) {
         let image = spec["containers"][0]["image"].as_str().expect("an image");
         assert!(image.ends_with(&format!(":{version}")), "{image}");
+    }
+}
+
+#[test]
+fn the_page_on_compatibility_has_a_row_for_this_release() {
+    let page = include_str!("../../../docs/src/compatibility.md");
+    let version = concat!("| ", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"), " |");
+    let row = page.lines().find(|line| line.starts_with(version)).expect("a row");
+    let contract = include_str!("../../../wit/types.wit").lines().find_map(|line| line.strip_prefix("package "));
+    let contract = contract.expect("a package").trim_end_matches(';');
+    let [oldest, newest] = Release::ALL.map(Release::as_str);
+    for cell in [
+        format!("kube-scheduler {oldest} or {newest}"),
+        format!("`{contract}`"),
+        format!("Rust {}", env!("CARGO_PKG_RUST_VERSION")),
+    ] {
+        assert!(row.contains(&cell), "{cell} is missing from {row}");
     }
 }
 
@@ -143,7 +191,9 @@ fn is_confined(pod: &Value) {
 
 #[test]
 fn containers_may_do_little_on_their_nodes() {
-    is_confined(&object("static-pod/kube-scheduler.yaml", "Pod")["spec"]);
+    for file in STATIC_PODS {
+        is_confined(&object(file, "Pod")["spec"]);
+    }
     let deployment = object("kustomize/base/second-scheduler.yaml", "Deployment");
     let pod = &deployment["spec"]["template"]["spec"];
     is_confined(pod);

@@ -23,6 +23,11 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 /// The number of concurrent requests when many pods are created.
 const CREATES: usize = 8;
 
+/// Whether kubectl is on the path.
+pub(crate) fn has_kubectl() -> bool {
+    Command::new("kubectl").args(["version", "--client"]).output().is_ok()
+}
+
 pub(crate) struct Bench {
     pub(crate) control_plane: ControlPlane,
     /// The requests of an administrator.
@@ -116,6 +121,17 @@ impl Bench {
         let path = self.dir().join("scheduler.json");
         fs::write(&path, document.to_string())?;
         Ok(path.display().to_string())
+    }
+
+    /// Runs kubectl as an administrator, and returns its output.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let kubeconfig = self.kubeconfig(User::Admin);
+        let mut command = Command::new("kubectl");
+        command.args(["--kubeconfig", &kubeconfig, "--request-timeout=20s"]).args(arguments).env("HOME", self.dir());
+        let output = command.output().context("kubectl")?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(output.status.success(), "kubectl {arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        Ok(text)
     }
 
     pub(crate) fn dir(&self) -> &Path {

@@ -6,6 +6,7 @@ mod extenders;
 mod in_place;
 mod kubectl;
 mod leading;
+mod manifests;
 mod placement;
 mod plugins;
 mod preemption;
@@ -51,4 +52,5 @@ scenarios![
     leading::leader_stop,
     leading::crash_under_load,
     kubectl::kubectl,
+    manifests::manifests,
 ];

@@ -193,6 +193,41 @@ fn the_follower_takes_care_of_a_copy_that_the_explainer_makes() {
     assert_eq!([is_sent(), is_sent()], [true, false], "the follower has the copy already at the second question");
 }
 
+#[test]
+fn a_question_whose_caller_has_gone_is_left_out() {
+    let (sender, _requests) = mpsc::channel(1);
+    let (reads, _incoming) = channel::sync_channel(1);
+    let (asking, questions) = channel::sync_channel(3);
+    let explaining = ExplainerThread { questions, reads, shared: shared(sender) };
+    let waiting = Arc::new(());
+    for (as_of, caller) in
+        [(AsOf::Before, Weak::new()), (AsOf::Now, Arc::downgrade(&waiting)), (AsOf::Before, Weak::new())]
+    {
+        let question = Question { as_of, caller, read: Box::new(|_: &mut Copied| ()) };
+        asking.try_send(question).expect("there is room");
+    }
+    drop(asking);
+    let question = explaining.next_question(Duration::ZERO).expect("one caller waits");
+    assert_eq!((question.as_of, question.is_awaited()), (AsOf::Now, true));
+    drop(waiting);
+    assert!(!question.is_awaited());
+    assert!(explaining.next_question(Duration::ZERO).is_none(), "the last caller has gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_is_known_to_wait_until_it_has_gone() {
+    let (questions, incoming) = channel::sync_channel(1);
+    let (reads, _incoming_reads) = channel::sync_channel(1);
+    let (requests, _scheduling) = mpsc::channel(1);
+    let follower = Follower { reads, questions, requests, last_totals: Arc::default() };
+    let asking = tokio::spawn(async move { follower.ask(is_known).await });
+    let question = tokio::task::spawn_blocking(move || incoming.recv()).await.expect("no panic").expect("a question");
+    assert!(question.is_awaited());
+    asking.abort();
+    assert!(asking.await.is_err_and(|error| error.is_cancelled()));
+    assert!(!question.is_awaited());
+}
+
 /// The scheduling thread made a batch before the reader came, and it arrives only now.
 #[test]
 fn a_late_batch_is_not_what_a_reader_waits_for() {

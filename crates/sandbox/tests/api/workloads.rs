@@ -143,3 +143,24 @@ async fn a_stateful_set_makes_one_pod_after_the_other() {
     assert_eq!(cluster.names(CLAIMS).await.len(), 3, "claims stay");
     cluster.0.stop().await;
 }
+
+#[tokio::test]
+async fn a_stateful_set_may_take_its_claims_along() {
+    let cluster = Cluster::start().await;
+    let sets = format!("{APPS}/statefulsets");
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    for (name, when_deleted) in [("kept", "Retain"), ("taken", "Delete")] {
+        let mut set = workload(name, 1, "db:1");
+        set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": claim}]);
+        set["spec"]["persistentVolumeClaimRetentionPolicy"] = json!({"whenDeleted": when_deleted});
+        cluster.create(&sets, set).await;
+        cluster.until(&sets, name, has_ready(1)).await;
+    }
+    assert_eq!(cluster.names(CLAIMS).await, ["data-kept-0", "data-taken-0"]);
+    let version = cluster.version(CLAIMS).await;
+    cluster.delete(&format!("{sets}/kept")).await;
+    cluster.delete(&format!("{sets}/taken")).await;
+    cluster.until_gone(CLAIMS, "data-taken-0", &version).await;
+    assert_eq!(cluster.names(CLAIMS).await, ["data-kept-0"]);
+    cluster.0.stop().await;
+}

@@ -25,7 +25,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
+use berth_cluster::{AccessDecision, AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
 use berth_config::Usage;
 use berth_telemetry::{
     chain,
@@ -99,7 +99,7 @@ struct Inner {
     authorized_ttl: Duration,
     unauthorized_ttl: Duration,
     callers: Answers<Option<Caller>>,
-    verdicts: Answers<bool>,
+    verdicts: Answers<AccessDecision>,
     rate: ReviewRate,
     metrics: Arc<Metrics>,
 }
@@ -305,36 +305,40 @@ impl Inner {
 
     async fn may(&self, caller: &Caller, address: IpAddr, right: Right<'_>) -> Result<bool, NoVerdict> {
         let began = Instant::now();
-        let may = self.decide(caller, address, right).await;
-        let result = match may {
-            Ok(true) => Authorization::Allowed,
-            Ok(false) => Authorization::NoOpinion,
+        let decision = self.decide(caller, address, right).await;
+        let result = match decision {
+            Ok(AccessDecision::Allowed) => Authorization::Allowed,
+            Ok(AccessDecision::Denied) => Authorization::Denied,
+            Ok(AccessDecision::NoOpinion) => Authorization::NoOpinion,
             Err(NoVerdict::TooMany | NoVerdict::Unanswered) => Authorization::Error,
         };
         self.metrics.access.authorized(result, began.elapsed());
-        may
+        decision.map(|decision| decision == AccessDecision::Allowed)
     }
 
-    async fn decide(&self, caller: &Caller, address: IpAddr, right: Right<'_>) -> Result<bool, NoVerdict> {
+    async fn decide(&self, caller: &Caller, address: IpAddr, right: Right<'_>) -> Result<AccessDecision, NoVerdict> {
         if caller.groups().any(|group| group == MASTERS) {
-            return Ok(true);
+            return Ok(AccessDecision::Allowed);
         }
-        let Some(reviewer) = &self.rights else { return Ok(false) };
         let question = right.question(&caller.key());
-        if let Some(may) = self.verdicts.get(question, Instant::now()) {
-            return Ok(may);
+        if let Some(decision) = self.verdicts.get(question, Instant::now()) {
+            return Ok(decision);
         }
+        let Some(reviewer) = &self.rights else { return Ok(AccessDecision::NoOpinion) };
         self.count_question(address)?;
         let began = Instant::now();
-        let may = match right {
+        let decision = match right {
             Right::Resource(request) => reviewer.may(caller, &request).await,
             Right::Path { verb, path } => reviewer.may_use(caller, verb, path).await,
         };
-        self.metrics.access.access_reviewed(code_of(&may), began.elapsed());
-        let may = may.map_err(|error| unanswered(&error))?;
-        let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
-        self.verdicts.put(question, may, 0, Instant::now(), ttl);
-        Ok(may)
+        self.metrics.access.access_reviewed(code_of(&decision), began.elapsed());
+        let decision = decision.map_err(|error| unanswered(&error))?;
+        let ttl = match decision {
+            AccessDecision::Allowed => self.authorized_ttl,
+            AccessDecision::Denied | AccessDecision::NoOpinion => self.unauthorized_ttl,
+        };
+        self.verdicts.put(question, decision, 0, Instant::now(), ttl);
+        Ok(decision)
     }
 
     fn is_open(&self, path: &str) -> bool {
@@ -566,6 +570,18 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is missing from\n{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_explicit_denial_is_counted_as_such() {
+        let gate = gate(&[]).await;
+        let ada = Caller::named("ada".to_owned(), Vec::new());
+        let right = Right::Path { verb: "get", path: "/metrics" };
+        let (question, ttl) = (right.question(&ada.key()), Duration::from_secs(60));
+        gate.0.verdicts.put(question, AccessDecision::Denied, 0, Instant::now(), ttl);
+        assert!(!admits(&gate, Some(ada), "/metrics").await);
+        let (text, line) = (gate.0.metrics.render(), "authorization_attempts_total{result=\"denied\"} 1");
+        assert!(text.lines().any(|it| it == line), "{line} is missing from\n{text}");
     }
 
     #[test]

@@ -45,7 +45,9 @@ struct Questions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authorization {
     Allowed,
-    /// The API server did not allow it. An explicit denial counts here, too.
+    /// An authorizer of the API server forbids it.
+    Denied,
+    /// No authorizer of the API server allows or forbids it.
     NoOpinion,
     /// The API server could not be asked.
     Error,
@@ -82,7 +84,7 @@ impl AccessMetrics {
             authorizations: add.counter(
                 Alpha,
                 "authorization_attempts_total",
-                "Questions whether a caller may do something, by result: allowed, no-opinion or error.",
+                "Questions whether a caller may do something, by result: allowed, denied, no-opinion or error.",
                 &["result"],
             ),
             authorization_duration: add.histogram(
@@ -144,6 +146,7 @@ impl AccessMetrics {
     pub fn authorized(&self, result: Authorization, duration: Duration) {
         let result = match result {
             Authorization::Allowed => "allowed",
+            Authorization::Denied => "denied",
             Authorization::NoOpinion => "no-opinion",
             Authorization::Error => "error",
         };

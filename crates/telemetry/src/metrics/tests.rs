@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use berth_config::feature_gates::Gates;
 use regex::Regex;
 
-use super::*;
+use super::{registration::Registered, *};
 
 /// The metrics of a kube-scheduler 1.36.2 that placed, rejected and preempted pods.
 const KUBE_SCHEDULER: &str = include_str!("kube_scheduler_1.36.txt");
@@ -290,6 +290,35 @@ async fn the_asynchronous_runtime_is_shown() {
     for line in ["berth_async_tasks 1", "berth_async_workers 1", "berth_async_queue_depth "] {
         assert!(text.lines().any(|it| it.starts_with(line)), "{line} is missing from\n{text}");
     }
+}
+
+/// The tables of the guide have the labels in the second column, and after a colon the values of the last label.
+#[test]
+fn the_guide_gives_the_labels_of_each_metric() {
+    let guide = include_str!("../../../../docs/src/running.md");
+    let (_, add) = Metrics::register();
+    let name = Regex::new(r"`([a-z][a-z_0-9]+)`").expect("an expression");
+    let section = guide.split("\n## Metrics\n").nth(1).and_then(|rest| rest.split("\n### ").next()).expect("a section");
+    let mut n_compared = 0;
+    for row in section.lines().filter_map(|line| line.strip_prefix('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let [names, labels, ..] = cells[..] else { continue };
+        let before_values = labels.split(": ").next().unwrap_or_default();
+        let mut in_guide: Vec<&str> =
+            name.captures_iter(before_values).filter_map(|it| Some(it.get(1)?.as_str())).collect();
+        in_guide.sort_unstable();
+        let in_guide = if in_guide.is_empty() { "-".to_owned() } else { in_guide.join(",") };
+        for found in name.captures_iter(names).filter_map(|it| Some(it.get(1)?.as_str())) {
+            let is_it = |it: &&Registered| it.name == found || it.name.strip_prefix("scheduler_") == Some(found);
+            // The metrics of the process are not registered. The guide names only some labels of this one.
+            let Some(metric) = add.registered.iter().find(is_it) else { continue };
+            if metric.name != "kubernetes_build_info" {
+                assert_eq!(in_guide, metric.labels, "{found}");
+                n_compared += 1;
+            }
+        }
+    }
+    assert!(n_compared > 80, "only {n_compared} metrics were found");
 }
 
 /// The tables of the guide name a metric in the first column, without `scheduler_` in the first table.

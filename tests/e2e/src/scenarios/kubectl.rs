@@ -1,31 +1,20 @@
 //! The output of kubectl for its users.
 
-use std::process::Command;
-
-use anyhow::{Context as _, Result, ensure};
-use berth_test_control_plane::User;
+use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::{
-    bench::Bench,
+    bench::{Bench, has_kubectl},
     objects::{node, pod},
 };
 
 /// If there is no kubectl, the scenario says `skipped` and succeeds.
 pub(super) async fn kubectl(bench: &Bench) -> Result<()> {
-    if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
+    if !has_kubectl() {
         println!("kubectl: not on the path, skipped");
         return Ok(());
     }
-    let kubeconfig = bench.kubeconfig(User::Admin);
-    let run = |arguments: &[&str]| -> Result<String> {
-        let mut command = Command::new("kubectl");
-        command.args(["--kubeconfig", &kubeconfig, "--request-timeout=20s"]).args(arguments).env("HOME", bench.dir());
-        let output = command.output().context("kubectl")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(output.status.success(), "kubectl {arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        Ok(text)
-    };
+    let run = |arguments: &[&str]| bench.kubectl(arguments);
     bench.nodes(&[node("a", json!({})), node("b", json!({}))]).await?;
     let _scheduler = bench.scheduler().await?;
     let file = bench.dir().join("pods.json");

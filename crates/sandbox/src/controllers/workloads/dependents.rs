@@ -1,8 +1,8 @@
 //! Deletes the dependents of deleted workloads: the replica sets of a deployment, and the pods of a set. The claims of
-//! a stateful set stay, as they do by default. The `propagationPolicy` of a deletion is ignored, so that no object is
-//! orphaned.
+//! a stateful set stay, unless its `persistentVolumeClaimRetentionPolicy` makes the set their owner. The
+//! `propagationPolicy` of a deletion is ignored, so that no object is orphaned.
 
-use crate::controllers::collections::{DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS};
+use crate::controllers::collections::{DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, VOLUME_CLAIMS};
 use crate::controllers::controller::{Controller, Observed};
 use crate::controllers::owners;
 use crate::state::ClusterState;
@@ -16,19 +16,24 @@ impl Controller for DependentController {
         if !observed.gone {
             return Vec::new();
         }
-        let (collection, plural) = match observed.collection {
-            DEPLOYMENTS => (REPLICA_SETS, "replicasets"),
-            REPLICA_SETS | STATEFUL_SETS => (PODS, "pods"),
+        let dependents: &[(&str, &str)] = match observed.collection {
+            DEPLOYMENTS => &[(REPLICA_SETS, "replicasets")],
+            REPLICA_SETS => &[(PODS, "pods")],
+            STATEFUL_SETS => &[(PODS, "pods"), (VOLUME_CLAIMS, "persistentvolumeclaims")],
             _ => return Vec::new(),
         };
-        let (objects, _) = state.collection(collection).list(observed.object.namespace());
-        let dependents = objects.iter().filter(|object| owners::controls(observed.object, &object.value));
-        dependents.map(|object| format!("{plural} {}/{}", object.namespace(), object.name())).collect()
+        let mut keys = Vec::new();
+        for (collection, plural) in dependents {
+            let (objects, _) = state.collection(collection).list(observed.object.namespace());
+            let owned = objects.iter().filter(|object| owners::controls(observed.object, &object.value));
+            keys.extend(owned.map(|object| format!("{plural} {}/{}", object.namespace(), object.name())));
+        }
+        keys
     }
 
     fn reconcile(&self, state: &ClusterState, key: &str) -> ApiResult<()> {
         let (plural, key) = key.split_once(' ').unwrap_or_default();
-        let kind = state.built_in_kind(if plural == "pods" { "" } else { "apps" }, plural)?;
+        let kind = state.built_in_kind(if plural == "replicasets" { "apps" } else { "" }, plural)?;
         let dependent = state.collection_of(&kind).get(key);
         dependent.map_or(Ok(()), |dependent| owners::remove(state, &kind, &dependent))
     }

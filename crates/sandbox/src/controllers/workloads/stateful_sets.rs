@@ -83,7 +83,11 @@ fn create(state: &ClusterState, set: &Object, name: &str, ordinal: i64) -> ApiRe
             let mut value = json!({"metadata": {"name": claim}, "spec": template.get("spec")});
             let labels =
                 template.pointer("/metadata/labels").or_else(|| set.value.pointer("/spec/selector/matchLabels"));
-            metadata_mut(&mut value).insert("labels".to_owned(), labels.cloned().unwrap_or_default());
+            let metadata = metadata_mut(&mut value);
+            metadata.insert("labels".to_owned(), labels.cloned().unwrap_or_default());
+            if text(&set.value, "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted") == "Delete" {
+                metadata.insert("ownerReferences".to_owned(), owners::reference_to(set, "apps/v1", "StatefulSet"));
+            }
             let kind = state.built_in_kind("", "persistentvolumeclaims")?;
             create_object(state, &kind, set.namespace(), value, false)?;
         }
