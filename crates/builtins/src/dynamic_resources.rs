@@ -2,8 +2,8 @@
 //!
 //! A pod refers to ResourceClaims, a claim requests devices of DeviceClasses, and drivers publish devices in
 //! ResourceSlices. Filter searches each node for devices ([`allocator`]), Reserve holds the devices that were found, and
-//! PreBind writes the allocations into the claims ([`reservation`]). [`dra_cache`] holds claims, slices and classes,
-//! [`attempt`] the state of the current cycle.
+//! PreBind writes the allocations into the claims ([`reservation`]). Devices may take resources of their node
+//! ([`node_share`]). [`dra_cache`] holds claims, slices and classes, [`attempt`] the state of the current cycle.
 //!
 //! Differences from kube-scheduler: the number of steps limits the search on a node, and the time of the call limits
 //! the search on all nodes. Unreserve cannot write, so a reservation that was written stays in the claim until the pod
@@ -23,6 +23,7 @@ mod extended;
 mod hints;
 mod in_use;
 mod node_devices;
+mod node_share;
 mod objects;
 mod pod_claims;
 mod pools;
@@ -47,6 +48,7 @@ use self::{
     claim_table::{DeviceHolder, InFlight},
     dra_cache::DraCache,
     extended::ExtendedResources,
+    node_share::{RequestChange, SharePod},
     reservation::{ClaimReservation, Reservations, WriteTime},
 };
 pub(crate) use self::{
@@ -55,6 +57,7 @@ pub(crate) use self::{
 };
 use crate::{
     built_in::{BuiltIn, Descriptor, Objects, Rule, StaticKind, plugin},
+    case_walk::CaseWalk,
     node_check::{check_each, dry_run_each},
     normalize::normalize,
 };
@@ -153,12 +156,12 @@ impl DynamicResources {
     }
 
     fn check(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
-        self.rejection(call, node).map_or_else(Status::success, |rejection| Status::clone(&rejection))
+        status(self.rejection(call, node))
     }
 
     fn rejection(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         let (attempt, cache) = self.parts(call)?;
-        attempt.rejection(cache, call, node)
+        attempt.rejection(cache, call, node, &RequestChange::default())
     }
 
     /// Rejects a claim that another pod is about to allocate. If it is unknown whether the other pod's write succeeded,
@@ -178,6 +181,10 @@ impl DynamicResources {
             }
         }
     }
+}
+
+fn status(rejection: Option<Arc<Status>>) -> Status {
+    rejection.map_or_else(Status::success, |rejection| Status::clone(&rejection))
 }
 
 impl PreEnqueue for DynamicResources {
@@ -213,8 +220,11 @@ impl PreFilter for DynamicResources {
         }
         // An allocation in flight for the pod itself is from an earlier attempt.
         self.cache.claims.unreserve(&DeviceHolder::ExtendedResourcesOf { pod_uid: call.pod.uid.to_string() });
+        let features = self.args.features;
+        let counts_shares = features.has(Feature::DRANodeAllocatableResources);
+        let share_pod = counts_shares.then(|| SharePod::new(call.pod, features)).transpose()?;
         let claims = claims.into_iter().map(ClaimOfPod::new).collect();
-        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended, self.args));
+        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended, share_pod, self.args));
         Ok(None)
     }
 }
@@ -237,9 +247,19 @@ impl Filter for DynamicResources {
         Ok(check_each(rejected, |node| self.check(call, node)))
     }
 
-    /// The removed and added pods do not matter, because claims hold the devices.
-    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        Ok(dry_run_each(cases, |node| self.check(call, node)))
+    /// The removed and added pods matter only to what devices take of the node's resources, because claims hold the devices.
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        match self.parts(call) {
+            Some((attempt, cache)) if attempt.compares_requests() => {
+                let (mut walk, mut change) = (CaseWalk::new(pods), RequestChange::default());
+                let check = |case| {
+                    walk.step(case, |pod, sign| change.add(pod, sign));
+                    status(attempt.rejection(cache, call, case.node, &change))
+                };
+                Ok(cases.iter().map(check).collect())
+            }
+            Some(_) | None => Ok(dry_run_each(cases, |node| self.check(call, node))),
+        }
     }
 }
 
@@ -315,6 +335,7 @@ impl Reserve for DynamicResources {
         let mut allocations = allocations.into_iter();
         let mut reservation = ClaimReservation::new(call);
         reservation.has_no_mappings = attempt.makes_empty_claim(node);
+        reservation.node_claims = attempt.claims_for_status(node);
         if allocations.len() < attempt.unallocated().count() {
             return Status::error("claim allocation not found for node");
         }

@@ -398,6 +398,24 @@ fn states_of_a_pod() {
 }
 
 #[test]
+fn an_assumed_pod_is_counted_again_and_leaves_no_trace() {
+    let mut cache = Cache::new();
+    let host = node(&mut cache, "n", 0);
+    let name = host.name;
+    cache.set_node(host);
+    let counted = |cache: &Cache| (cache.table().requested().get(Sym::CPU, NodeIdx(0)), cache.sizes().assumed_pods);
+    let pending = pod(&mut cache, "p", "", 4);
+    let assumed = cache.assume(&pending, name).expect("it is new");
+    let larger = pod(&mut cache, "p", "", 8);
+    cache.recount_assumed(Arc::clone(&larger));
+    assert_eq!(counted(&cache), (80, 1));
+    assert_eq!(cache.forget(assumed), Ok(Some(Arc::clone(&larger))));
+    assert_eq!(counted(&cache), (0, 0));
+    cache.recount_assumed(larger);
+    assert_eq!(counted(&cache), (0, 0), "it is not assumed any more");
+}
+
+#[test]
 fn a_taint_set_outlives_the_node_that_brought_it() {
     let mut cache = Cache::new();
     let needs = all_needs();

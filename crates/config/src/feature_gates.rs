@@ -84,13 +84,12 @@ const OF_THE_PROGRAM: [(&str, &str); 10] = [
 
 /// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
 /// with the reason.
-const UNBUILT: [(&str, &str); 25] = [
+const UNBUILT: [(&str, &str); 24] = [
     ("AllAlpha", "it turns on gates that are not implemented"),
     ("AllBeta", "it switches gates that are not implemented"),
     ("CompositePodGroup", GROUPS),
     ("DRADerivedAttributes", ALPHA),
     ("DRADeviceCompatibilityGroups", ALPHA),
-    ("DRANodeAllocatableResources", "the resources of a node that devices consume are not counted"),
     ("DRAOptionalNodeOperations", ALPHA),
     ("DRAWorkloadResourceClaims", GROUPS),
     ("DynamicResourceAllocation", "the plugin DynamicResources is always available"),

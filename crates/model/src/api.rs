@@ -222,6 +222,17 @@ pub struct ResourceRequirements {
     /// `resources.limits`.
     #[serde(deserialize_with = "null_as_default")]
     pub limits: ResourceList,
+    /// `resources.claims`.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<ContainerClaim>,
+}
+
+/// A reference of a container to an entry of `spec.resourceClaims`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerClaim {
+    /// `resources.claims[].name`.
+    pub name: String,
 }
 
 /// A port of a container.
@@ -433,6 +444,54 @@ pub struct PodStatus {
     pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
     /// `status.extendedResourceClaimStatus`.
     pub extended_resource_claim_status: Option<ExtendedResourceClaimStatus>,
+    /// `status.nodeAllocatableResourceClaimStatuses`.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub node_allocatable_resource_claim_statuses: Vec<NodeAllocatableClaimStatus>,
+}
+
+/// The resources of its node that a pod takes through the devices of one claim (KEP-5517). Kubernetes 1.36 has
+/// `resources`; 1.37 has `mapping` and `overhead` instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeAllocatableClaimStatus {
+    /// The name of the ResourceClaim.
+    pub resource_claim_name: String,
+    /// The containers that use the claim.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<String>,
+    /// The amounts, in Kubernetes 1.36.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "ResourceList::is_empty")]
+    pub resources: ResourceList,
+    /// The amounts that the devices stand for. They count once.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub mapping: Vec<NodeAllocatableMapping>,
+    /// The amounts that the devices need in addition.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub overhead: Vec<NodeAllocatableOverhead>,
+}
+
+/// The amount of one resource that devices stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeAllocatableMapping {
+    /// The name of the resource.
+    pub name: String,
+    /// The amount.
+    pub quantity: Quantity,
+}
+
+/// The amount of one resource that devices need in addition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeAllocatableOverhead {
+    /// The name of the resource.
+    pub name: String,
+    /// The amount for the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_pod: Option<Quantity>,
+    /// The amount for each container that uses the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_container: Option<Quantity>,
 }
 
 /// A condition of a pod or a node.

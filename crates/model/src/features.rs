@@ -112,6 +112,9 @@ features! {
     DRAFractionalCapacityRange: Gate, false, false;
     /// Lists are attributes of devices in selectors.
     DRAListTypeAttributes: Gate, false, false;
+    /// Devices may take CPU, memory and huge pages of their node. These amounts count among the requests of the pods that
+    /// use the devices.
+    DRANodeAllocatableResources: Gate, false, false;
     /// Devices may consume counters that their pool shares, and have their own node selections.
     DRAPartitionableDevices: Gate, true, true;
     /// A request may list alternatives in the order of preference.
@@ -143,6 +146,10 @@ features! {
     /// The search for devices returns the counters of choices that it gives up. Without the feature, these counters
     /// stay taken until the search on the node ends.
     CountersAreGivenBack: Change, false, true;
+    /// With the gate DRANodeAllocatableResources, devices say in `nodeAllocatableResources` what they take of their
+    /// node. Without the feature, they say it in `nodeAllocatableResourceMappings`, and each of their claims must be used
+    /// by a container.
+    DevicesMayHaveOverhead: Change, false, true;
     /// DeviceTaintRules are read as `resource.k8s.io/v1`. Without the feature, they are read as
     /// `resource.k8s.io/v1beta2`.
     DeviceTaintRulesAreV1: Change, false, true;
@@ -190,6 +197,18 @@ pub struct Features(u64);
 impl Features {
     /// The field of a built-in plugin's args that contains them.
     pub const IN_ARGS: &str = "features";
+
+    /// The features in the args of a built-in plugin, as JSON. Args without them, or without a valid form, have the features
+    /// of the oldest release.
+    #[must_use]
+    pub fn in_args(args: &str) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Args {
+            features: Features,
+        }
+        serde_json::from_str::<Option<Args>>(args).ok().flatten().unwrap_or_default().features
+    }
 
     /// The features that are on in `release` by default.
     #[must_use]
@@ -267,6 +286,13 @@ mod tests {
         assert_eq!(old, Features::default());
         assert_eq!(Release::from_name("1.37"), Some(Release::V1_37));
         assert_eq!(Release::from_name("1.35"), None);
+    }
+
+    #[test]
+    fn features_are_found_in_the_args_of_a_plugin() {
+        let on = Features::default().with(Feature::VolumeLimitScaling, true);
+        assert_eq!(Features::in_args(r#"{"other": 1, "features": {"VolumeLimitScaling": true}}"#), on);
+        assert_eq!([r#"{"other": 1}"#, "null", "", "no JSON"].map(Features::in_args), [Features::default(); 4]);
     }
 
     #[test]

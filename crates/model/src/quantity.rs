@@ -9,7 +9,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::{Add, Sub};
+use std::ops::{Add, Mul, Sub};
 use std::str::FromStr;
 
 use serde::de::{self, Visitor};
@@ -243,6 +243,16 @@ impl Sub for &Quantity {
     }
 }
 
+/// The exact product. It is printed like the left side.
+impl Mul for &Quantity {
+    type Output = Quantity;
+
+    fn mul(self, other: &Quantity) -> Quantity {
+        let product = self.amount.to_decimal().times(&other.amount.to_decimal());
+        Quantity::new(Amount::Wide(product), self.format)
+    }
+}
+
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
         match self.amount.aligned(&other.amount) {
@@ -346,6 +356,18 @@ mod tests {
     fn refuses_exponents_that_would_fill_memory() {
         assert!("1e10000".parse::<Quantity>().is_err());
         assert!("1e-99999999999".parse::<Quantity>().is_ok());
+    }
+
+    #[test]
+    fn products_are_exact_and_printed_like_the_left_side() {
+        let product = |left: &str, right: &str| {
+            (&left.parse::<Quantity>().unwrap() * &right.parse::<Quantity>().unwrap()).to_string()
+        };
+        assert_eq!(product("4Gi", "2"), "8Gi");
+        assert_eq!(product("3", "1500m"), "4500m");
+        assert_eq!(product("12", "0"), "0");
+        assert_eq!(product("-105", "10"), "-1050");
+        assert_eq!(product("9223372036854775807", "10"), "92233720368547758070");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use crate::api::{Container, ContainerStatus, Pod, ResourceList, ResourceRequirements};
+use crate::api::{Container, ContainerStatus, NodeAllocatableClaimStatus, Pod, ResourceList, ResourceRequirements};
 use crate::features::{Feature, Features};
 use crate::qualified_name;
 use crate::quantity::{Format, Quantity};
@@ -77,6 +77,9 @@ pub struct Options {
     pub skip_pod_level: bool,
     /// The amounts for each container that does not name the resource. An explicit zero counts as named.
     pub container_defaults: ResourceList,
+    /// The amounts that the pod's devices take of the node: the result of [`claimed`]. They are added to the requests of the
+    /// containers.
+    pub claimed: ResourceList,
 }
 
 /// The requests of a pod, counted in every way.
@@ -96,13 +99,14 @@ impl PodRequests {
     /// Counts the pod in every way. Most pods have only containers, and their requests are summed once.
     #[must_use]
     pub fn of(pod: &Pod, features: Features) -> Self {
-        let resizes = Resizes::of(features);
         let counted = without_unused_fields(pod, features);
         let pod = counted.as_ref();
-        if !is_plain(pod) {
-            let (spec, placed) = (spec_requests(pod), placed_requests(pod, resizes));
-            let (placed_non_zero, scoring) = (placed_non_zero(pod, resizes), scoring_requests(pod));
-            return Self { spec, placed, placed_non_zero, scoring };
+        let claimed = claimed_on_node(pod, features);
+        if !claimed.is_empty() || !is_plain(pod) {
+            let options = Options { claimed, ..placed(Resizes::of(features)) };
+            let placed = Requests::from_list(&pod_requests(pod, &options));
+            let (spec, scoring) = (spec_requests(pod), scoring_requests(pod));
+            return Self { spec, placed, placed_non_zero: non_zero(pod, options), scoring };
         }
         let spec = match pod.spec.containers.as_slice() {
             [only] => Requests::from_list(&only.resources.requests),
@@ -142,6 +146,39 @@ fn without_unused_fields(pod: &Pod, features: Features) -> Cow<'_, Pod> {
     Cow::Owned(pod)
 }
 
+/// The amounts that the devices of a pod take of its node. The status of a pod without a node does not count: it is from
+/// an earlier attempt.
+fn claimed_on_node(pod: &Pod, features: Features) -> ResourceList {
+    let statuses = &pod.status.node_allocatable_resource_claim_statuses;
+    if statuses.is_empty() || pod.spec.node_name.is_empty() || !features.has(Feature::DRANodeAllocatableResources) {
+        return ResourceList::new();
+    }
+    claimed(statuses)
+}
+
+/// The amounts that devices take of their node, from the entries of a pod's `status.nodeAllocatableResourceClaimStatuses`
+/// (KEP-5517). The amount for each container counts for all containers that use the claim, even if some of them run one
+/// after the other.
+#[must_use]
+pub fn claimed(statuses: &[NodeAllocatableClaimStatus]) -> ResourceList {
+    let mut claimed = ResourceList::new();
+    for status in statuses {
+        add_all(&mut claimed, &status.resources);
+        status.mapping.iter().for_each(|mapping| add(&mut claimed, &mapping.name, &mapping.quantity));
+        let n_containers = i64::try_from(status.containers.len()).unwrap_or(i64::MAX);
+        let n_containers = Quantity::from_units(n_containers, Format::DecimalSi);
+        for overhead in &status.overhead {
+            if let Some(amount) = &overhead.per_pod {
+                add(&mut claimed, &overhead.name, amount);
+            }
+            if let Some(amount) = &overhead.per_container {
+                add(&mut claimed, &overhead.name, &(amount * &n_containers));
+            }
+        }
+    }
+    claimed
+}
+
 /// Whether all ways of counting the pod only sum up the requests of its containers. The pod has nothing that some ways leave out.
 fn is_plain(pod: &Pod) -> bool {
     let is_resized = |status: &ContainerStatus| status.resources.is_some() || status.allocated_resources.is_some();
@@ -168,12 +205,17 @@ pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
 /// a resource without any request.
 #[must_use]
 pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
+    non_zero(pod, placed(resizes))
+}
+
+/// The requests with these options, with defaults for missing requests.
+fn non_zero(pod: &Pod, options: Options) -> NonZeroRequests {
     let mut defaults = container_defaults();
     if names_pod_level_requests(pod) {
-        let requests = pod_requests(pod, &placed(resizes));
+        let requests = pod_requests(pod, &options);
         defaults.retain(|name, _| !requests.contains_key(name));
     }
-    let options = Options { container_defaults: defaults, ..placed(resizes) };
+    let options = Options { container_defaults: defaults, ..options };
     let requests = Requests::from_list(&pod_requests(pod, &options));
     NonZeroRequests { milli_cpu: requests.milli_cpu, memory: requests.memory }
 }
@@ -259,8 +301,8 @@ impl Requests {
 #[must_use]
 pub fn pod_requests(pod: &Pod, options: &Options) -> ResourceList {
     let mut requests = match options.resizes {
-        Resizes::Ignored => aggregate(pod, |container, _| with_defaults(container.resources.requests.clone(), options)),
-        Resizes::MaximumOfEachContainer => maximum_of_each_container(pod, options),
+        Resizes::Ignored => with_claimed(spec_total(pod, options), options),
+        Resizes::MaximumOfEachContainer => with_claimed(maximum_of_each_container(pod, options), options),
         Resizes::MaximumOfTotals => maximum_of_totals(pod, options),
     };
     if !options.skip_pod_level {
@@ -269,6 +311,17 @@ pub fn pod_requests(pod: &Pod, options: &Options) -> ResourceList {
     if let Some(overhead) = &pod.spec.overhead {
         add_all(&mut requests, overhead);
     }
+    requests
+}
+
+/// The requests of the containers' specs.
+fn spec_total(pod: &Pod, options: &Options) -> ResourceList {
+    aggregate(pod, |container, _| with_defaults(container.resources.requests.clone(), options))
+}
+
+/// Adds the amounts that devices take.
+fn with_claimed(mut requests: ResourceList, options: &Options) -> ResourceList {
+    add_all(&mut requests, &options.claimed);
     requests
 }
 
@@ -298,7 +351,8 @@ fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
 }
 
 /// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible
-/// does not count.
+/// does not count. The node adds the amounts that devices take to all totals except to the allocated resources of single
+/// containers.
 fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);
@@ -320,13 +374,12 @@ fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
             let total = |of: &dyn Fn(&Container) -> ResourceList| {
                 aggregate(pod, |container, _| with_defaults(of(container), options))
             };
-            (total(&actual_of), total(&allocated_of))
+            (total(&actual_of), with_claimed(total(&allocated_of), options))
         }
     };
     raise_all(&mut largest, &allocated);
     if !infeasible {
-        let spec = aggregate(pod, |container, _| with_defaults(container.resources.requests.clone(), options));
-        raise_all(&mut largest, &spec);
+        raise_all(&mut largest, &with_claimed(spec_total(pod, options), options));
     }
     largest
 }
@@ -428,17 +481,21 @@ fn names_pod_level_requests(pod: &Pod) -> bool {
     resources.is_some_and(|resources| resources.requests.keys().any(|name| is_pod_level_resource_name(name)))
 }
 
-fn is_pod_level_resource_name(name: &str) -> bool {
+/// Whether a pod as a whole may request the resource.
+#[must_use]
+pub fn is_pod_level_resource_name(name: &str) -> bool {
     name == CPU || name == MEMORY || is_huge_page_resource_name(name)
 }
 
 fn add_all(sum: &mut ResourceList, addends: &ResourceList) {
-    for (name, addend) in addends {
-        match sum.get_mut(name) {
-            Some(quantity) => *quantity = &*quantity + addend,
-            None => {
-                sum.insert(name.clone(), addend.clone());
-            }
+    addends.iter().for_each(|(name, addend)| add(sum, name, addend));
+}
+
+fn add(sum: &mut ResourceList, name: &str, addend: &Quantity) {
+    match sum.get_mut(name) {
+        Some(quantity) => *quantity = &*quantity + addend,
+        None => {
+            sum.insert(name.to_owned(), addend.clone());
         }
     }
 }
@@ -470,7 +527,9 @@ pub fn is_extended_resource_name(name: &str) -> bool {
         && qualified_name::problems(&format!("requests.{name}")).is_empty()
 }
 
-fn is_huge_page_resource_name(name: &str) -> bool {
+/// Whether the resource is memory in huge pages of one size.
+#[must_use]
+pub fn is_huge_page_resource_name(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
@@ -599,6 +658,38 @@ mod tests {
             assert_eq!(without(Some(Feature::InPlacePodLevelResourcesVerticalScaling)), (2000, 2000));
             assert_eq!(without(Some(Feature::PodLevelResources)), (1000, 1000));
         }
+    }
+
+    /// KEP-5517. Kubernetes 1.36 writes `resources`, and 1.37 writes `mapping` and `overhead`.
+    #[test]
+    fn what_devices_take_of_the_node_counts_with_its_gate_once_the_pod_has_a_node() {
+        let spec = r#""containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}, {"name": "b"}]"#;
+        let old =
+            r#"{"resourceClaimName": "c", "containers": ["a"], "resources": {"cpu": "2", "hugepages-2Mi": "4Mi"}}"#;
+        let new = r#"{"resourceClaimName": "c", "containers": ["a", "b"], "mapping": [{"name": "cpu", "quantity": "1500m"}],
+            "overhead": [{"name": "cpu", "perPod": "100m", "perContainer": "200m"}]}"#;
+        let placed = |more: &str, status: &str, is_on| {
+            let text = format!(
+                r#"{{"spec": {{{spec}{more}}},
+                "status": {{"nodeAllocatableResourceClaimStatuses": [{status}]}}}}"#
+            );
+            let features = Features::of(Release::V1_37).with(Feature::DRANodeAllocatableResources, is_on);
+            let PodRequests { spec, placed, placed_non_zero, .. } =
+                PodRequests::of(&serde_json::from_str(&text).unwrap(), features);
+            assert_eq!(spec.milli_cpu, if more.contains("resources") { 5000 } else { 1000 });
+            (placed.milli_cpu, placed_non_zero.milli_cpu, placed.get("hugepages-2Mi"))
+        };
+        let on_node = r#", "nodeName": "n""#;
+        assert_eq!(placed(on_node, old, true), (3000, 3100, 4 << 20));
+        assert_eq!(placed(on_node, new, true), (3000, 3100, 0));
+        assert_eq!(placed(on_node, old, false), (1000, 1100, 0));
+        assert_eq!(placed("", old, true), (1000, 1100, 0), "the status is from an earlier attempt");
+        let whole = r#", "nodeName": "n", "resources": {"requests": {"cpu": "5"}}"#;
+        assert_eq!(
+            placed(whole, old, true),
+            (5000, 5000, 4 << 20),
+            "the requests of the whole pod include its devices"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use berth_lifecycle::{
     Component, Consequences, Fallback, Fault, Forbidden, OrderError, PluginRegistry, PluginStatus, Rebuild, Remembered,
     Service, SettingsChange,
 };
-use berth_model::{BinaryId, Digest, Features, PluginName, Time};
+use berth_model::{BinaryId, Digest, Feature, Features, PluginName, Time};
 use berth_provenance::{Evidence, Source};
 use berth_wasm_host::Binary;
 use tracing::{info, warn};
@@ -520,15 +520,17 @@ impl PluginInventory {
         SettingsChange { forbidden, is_fallback_forbidden, rebuild }
     }
 
-    /// Whether a plugin needs more of a pending pod than its record has, or whether a later plugin may need more. The
-    /// answer is stored and does not change any more.
+    /// Whether a plugin needs more of a pending pod than its record has, or whether a later plugin may need more. With the
+    /// gate DRANodeAllocatableResources, the scheduler and DynamicResources need the whole pod. The answer is stored and
+    /// does not change any more.
     pub fn settle_pod_json(&mut self) -> bool {
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         let is_wanted = names.iter().any(|name| {
             let mut binaries = self.registry.binaries_mut(name);
             binaries.any(|binary| binary.factory().manifest().needs.pod_json)
         });
-        self.rules.has_pod_json = is_wanted || self.rules.settings.grants_pod_json();
+        let is_gated = self.rules.features.has(Feature::DRANodeAllocatableResources);
+        self.rules.has_pod_json = is_wanted || is_gated || self.rules.settings.grants_pod_json();
         self.rules.has_pod_json
     }
 }

@@ -4,6 +4,7 @@
 
 mod asked_again;
 mod batching;
+mod device_shares;
 mod extenders;
 mod faults;
 mod follow;

@@ -6,7 +6,8 @@ use berth_framework::{BuildError, Manifest, Plugin, PluginFactory, PluginVersion
 use berth_model::Digest;
 
 use crate::{
-    component::LoadedComponent, fault::FaultSink, limits::Limits, plugin::ComponentPlugin, stats::PluginStats,
+    component::LoadedComponent, fault::FaultSink, gated_needs::with_gated_needs, limits::Limits,
+    plugin::ComponentPlugin, stats::PluginStats,
 };
 
 /// A factory that makes instances of one component, one for each profile that uses it.
@@ -84,7 +85,9 @@ impl PluginFactory for ComponentFactory {
     }
 
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
-        Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.component), args)?))
+        let component =
+            if self.is_embedded { with_gated_needs(&self.component, args) } else { Arc::clone(&self.component) };
+        Ok(Box::new(ComponentPlugin::new(component, args)?))
     }
 
     /// Returns `true`: instantiating takes a fraction of a millisecond, `configure` up to seconds, and a full delta a

@@ -22,6 +22,7 @@ mod engine;
 mod exports;
 mod factory;
 mod fault;
+mod gated_needs;
 mod host_state;
 mod instance;
 mod limits;

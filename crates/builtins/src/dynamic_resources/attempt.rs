@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{Call, CycleId, Deadline, Status};
 use berth_model::{
-    ClusterTable, NodeIdx, Sym, Time,
-    api::StringMap,
+    ClusterTable, Feature, NodeIdx, Sym, Time,
+    api::{NodeAllocatableClaimStatus, StringMap},
     selector::{NodeMatcher, SelectorError},
 };
 
@@ -15,6 +15,7 @@ use super::{
     dra_cache::{DraCache, text_of},
     extended::{ExtendedClaim, ExtendedResources, claim_for},
     node_devices::NodeDevices,
+    node_share::{NodeShare, RequestChange, SharePod},
     objects::{Allocation, DeviceResult, DeviceStatus, NodeSelector, ResourceClaim},
     slices::NodeView,
 };
@@ -37,6 +38,8 @@ pub(super) struct AllocationAttempt {
     no_devices: Arc<Status>,
     /// Positions in [`AllocationAttempt::existing`] of allocated claims that some node could not use.
     pub(super) unavailable: BTreeSet<usize>,
+    /// The pod; `None` without the gate DRANodeAllocatableResources.
+    share_pod: Option<SharePod>,
 }
 
 /// A claim of the pod.
@@ -64,6 +67,9 @@ struct NodeResult {
     /// `None` if the node passes.
     rejection: Option<Arc<Status>>,
     found: Option<FoundDevices>,
+    /// What the pod takes of the node with these devices; `None` if the devices take nothing. The node must have this
+    /// much left, and the lack of it comes before `rejection`.
+    share: Option<NodeShare>,
 }
 
 /// The devices that the search found on a node.
@@ -158,11 +164,19 @@ fn status_of<'a>(claim: &'a ResourceClaim, result: &DeviceResult) -> Option<&'a 
     })
 }
 
+impl NodeResult {
+    fn rejection(&self, table: &ClusterTable, node: NodeIdx, change: &RequestChange) -> Option<Arc<Status>> {
+        let shortage = self.share.as_ref().and_then(|share| share.shortage(table, node, change));
+        shortage.map(Arc::new).or_else(|| self.rejection.clone())
+    }
+}
+
 impl AllocationAttempt {
     pub(super) fn new(
         cycle: CycleId,
         claims: Vec<ClaimOfPod>,
         extended: Option<ExtendedResources>,
+        share_pod: Option<SharePod>,
         args: DynamicResourcesArgs,
     ) -> Self {
         let existing = extended.as_ref().and_then(|it| it.existing.clone()).map(ClaimOfPod::new);
@@ -176,6 +190,7 @@ impl AllocationAttempt {
             args,
             no_devices: Arc::new(Status::unresolvable("cannot allocate all claims")),
             unavailable: BTreeSet::new(),
+            share_pod,
         }
     }
 
@@ -224,17 +239,36 @@ impl AllocationAttempt {
         self.extended.is_some() && self.existing.is_none() && !self.claims.is_empty() && is_empty
     }
 
-    /// The reason why the pod cannot run on the node; `None` if the pod can run on the node. The reason is computed
-    /// once for each node.
-    pub(super) fn rejection(&mut self, cache: &mut DraCache, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
+    /// The entries for the pod's `status.nodeAllocatableResourceClaimStatuses` if the pod is placed on the node; `None` if
+    /// the status stays as it is.
+    pub(super) fn claims_for_status(&self, node: NodeIdx) -> Option<Vec<NodeAllocatableClaimStatus>> {
+        let share = self.results.get(node.index()).and_then(|result| result.as_ref()?.share.as_ref());
+        let has_old_share = || self.share_pod.as_ref().is_some_and(SharePod::has_old_share);
+        share.map(|share| share.claims.clone()).or_else(|| has_old_share().then(Vec::new))
+    }
+
+    /// Whether the plugin compares the pod with the requests of a node's pods.
+    pub(super) fn compares_requests(&self) -> bool {
+        self.share_pod.is_some()
+    }
+
+    /// The reason why the pod cannot run on the node; `None` if the pod can run on the node. `change` is added to the
+    /// requests of the node's pods. The search for devices runs once for each node.
+    pub(super) fn rejection(
+        &mut self,
+        cache: &mut DraCache,
+        call: &Call<'_>,
+        node: NodeIdx,
+        change: &RequestChange,
+    ) -> Option<Arc<Status>> {
         if let Some(Some(result)) = self.results.get(node.index()) {
-            return result.rejection.clone();
+            return result.rejection(call.table, node, change);
         }
-        let mut result = NodeResult { rejection: None, found: None };
-        if let Err(status) = self.evaluate(cache, call, node, &mut result.found) {
+        let mut result = NodeResult { rejection: None, found: None, share: None };
+        if let Err(status) = self.evaluate(cache, call, node, &mut result) {
             result.rejection = Some(status);
         }
-        let rejection = result.rejection.clone();
+        let rejection = result.rejection(call.table, node, change);
         if self.results.len() <= node.index() {
             let n_nodes = call.table.n_nodes().max(node.index() + 1);
             self.results.resize_with(n_nodes, || None);
@@ -250,7 +284,7 @@ impl AllocationAttempt {
         cache: &mut DraCache,
         call: &Call<'_>,
         node_idx: NodeIdx,
-        found: &mut Option<FoundDevices>,
+        result: &mut NodeResult,
     ) -> Result<(), Arc<Status>> {
         let table = call.table;
         let mut missing = Vec::new();
@@ -265,18 +299,63 @@ impl AllocationAttempt {
         let name = table.symbols.text(table.name(node_idx));
         let deadline = Time(call.now.0.saturating_sub(self.args.binding_timeout));
         let unavailable = self.unavailable_on(name, || text_of(labels, &table.symbols), deadline)?;
+        self.require_unshared(cache, call, NodeInfo { table, name, labels })?;
         let labels = if cache.slices.has_shared_slices() { labels } else { &[] };
         let deadline = if self.args.is_timed { call.deadline } else { Deadline::NEVER };
         let node_request_idx = self.node_request(cache, &Call { deadline, ..*call }, missing);
         let node = NodeInfo { table, name, labels };
         let limit = SearchLimit { steps: self.args.max_steps, deadline };
-        *found = Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node, limit)? });
+        let devices = self.devices(cache, node_request_idx, node, limit)?;
+        let found = result.found.insert(FoundDevices { node_request_idx, devices });
+        result.share = self.share_on(cache, node, found)?;
         if unavailable.is_empty() {
             return Ok(());
         }
         // Only nodes with devices for the pod reach this line, so no claim need be deallocated.
-        self.unavailable.extend(unavailable);
+        let is_short = |share: &NodeShare| share.shortage(table, node_idx, &RequestChange::default()).is_some();
+        if !result.share.as_ref().is_some_and(is_short) {
+            self.unavailable.extend(unavailable);
+        }
         Err(Status::unresolvable("resourceclaim not available on the node").into())
+    }
+
+    /// # Errors
+    /// Another pod uses an allocated claim whose devices pods cannot share (KEP-5517).
+    fn require_unshared(&self, cache: &DraCache, call: &Call<'_>, node: NodeInfo<'_>) -> Result<(), Status> {
+        let Some(pod) = &self.share_pod else { return Ok(()) };
+        let labels = text_of(node.labels, &node.table.symbols);
+        for ClaimOfPod { claim, matcher } in self.existing() {
+            let matches = matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(node.name, &labels));
+            if !matches.map_err(|error| Status::error(error.to_string()))? {
+                continue;
+            }
+            if let Some(rejection) = pod.sharing_rejection(&cache.slices, claim, &call.pod.uid) {
+                return Err(rejection);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the pod takes of the node with the devices that were found for it (KEP-5517). In Kubernetes 1.36, claims that
+    /// were allocated before the pod's attempt do not count.
+    fn share_on(
+        &self,
+        cache: &DraCache,
+        node: NodeInfo<'_>,
+        found: &FoundDevices,
+    ) -> Result<Option<NodeShare>, Status> {
+        let Some(pod) = &self.share_pod else { return Ok(None) };
+        let features = self.args.features;
+        let plan = self.node_requests.get(found.node_request_idx).and_then(|node_request| node_request.plan.as_ref());
+        let new = found.devices.as_ref().zip(plan);
+        let allocations = new.map(|(devices, plan)| devices.allocations(features, plan, node.name));
+        let allocations = allocations.unwrap_or_default();
+        let new_claims = new.into_iter().flat_map(|(_, plan)| plan.claims()).zip(&allocations);
+        let counts_old = features.has(Feature::DevicesMayHaveOverhead);
+        let old = self.existing().filter(|_| counts_old).map(|it| &*it.claim);
+        let old = old.filter_map(|claim| Some((claim, claim.status.allocation.as_ref()?)));
+        let labels = text_of(node.labels, &node.table.symbols);
+        pod.on_node(&cache.slices, NodeView { name: node.name, labels: &labels }, old.chain(new_claims))
     }
 
     /// Positions of the allocated claims that the node cannot use.

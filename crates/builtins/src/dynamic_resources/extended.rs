@@ -18,7 +18,7 @@ use super::{
 };
 
 /// The name that messages use for a claim that does not exist yet.
-const UNNAMED: &str = "<extended-resources>";
+pub(super) const UNNAMED: &str = "<extended-resources>";
 
 /// The extended resources of a pod; devices can stand for at least one of these resources.
 #[derive(Debug)]

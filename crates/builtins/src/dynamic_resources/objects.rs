@@ -359,6 +359,41 @@ pub(super) struct Device {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) binding_failure_conditions: Vec<String>,
     pub(super) allow_multiple_allocations: Option<bool>,
+    /// What the device takes of its node, by resource, in Kubernetes 1.36.
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) node_allocatable_resource_mappings: BTreeMap<String, ResourceMapping>,
+    /// What the device takes of its node, by resource, from Kubernetes 1.37 on.
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) node_allocatable_resources: BTreeMap<String, NodeAllocatableResource>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ResourceMapping {
+    pub(super) capacity_key: Option<String>,
+    pub(super) allocation_multiplier: Option<Quantity>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct NodeAllocatableResource {
+    pub(super) mapping: Option<DirectMapping>,
+    pub(super) overhead: Option<DeviceOverhead>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct DirectMapping {
+    pub(super) capacity_key: Option<String>,
+    pub(super) capacity_multiplier: Option<Quantity>,
+    pub(super) device_multiplier: Option<Quantity>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct DeviceOverhead {
+    pub(super) per_pod: Option<Quantity>,
+    pub(super) per_container: Option<Quantity>,
 }
 
 /// An attribute. Only one of the fields is set.

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 
 use berth_framework::{Call, CycleId, Effect, Status, effect::ObjectRef};
-use berth_model::Time;
+use berth_model::{Time, api::NodeAllocatableClaimStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     attempt::{failed_condition, is_ready},
     claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM, FINALIZER},
-    extended::ExtendedClaim,
+    extended::{ExtendedClaim, UNNAMED},
     objects::{Allocation, Consumer, ResourceClaim},
 };
 
@@ -35,6 +35,9 @@ pub(super) struct ClaimReservation {
     /// such a claim in the pod.
     #[serde(default)]
     pub(super) has_no_mappings: bool,
+    /// The entries for the pod's `status.nodeAllocatableResourceClaimStatuses`; `None` if the status stays as it is.
+    #[serde(default)]
+    pub(super) node_claims: Option<Vec<NodeAllocatableClaimStatus>>,
     /// Whether PreBind has returned the writes.
     is_sent: bool,
 }
@@ -86,6 +89,7 @@ impl ClaimReservation {
             claims: Vec::new(),
             extended: None,
             has_no_mappings: false,
+            node_claims: None,
             is_sent: false,
         }
     }
@@ -194,6 +198,7 @@ pub(super) fn pre_bind(
     if let Some(extended) = &reservation.extended {
         effects.extend(reservation.extended_writes(extended, at));
     }
+    effects.extend(reservation.share_write());
     if let Some(wait) = reservation.wait_for_devices(table, node_name, at)? {
         effects.push(Effect::Event {
             warning: false,
@@ -284,14 +289,29 @@ impl ClaimReservation {
                 body: body.to_string().into_bytes(),
             },
             self.patch(&name, Some("status"), &status),
-            Effect::Patch {
-                kind: "v1/Pod".to_owned(),
-                namespace: self.namespace.clone(),
-                name: self.pod_name.clone(),
-                subresource: Some("status".to_owned()),
-                patch: of_pod.to_string().into_bytes(),
-            },
+            self.patch_of_pod(&of_pod),
         ]
+    }
+
+    /// Writes what the devices take of the node into the pod's status. The claim for extended resources has its name by
+    /// then. An entry of an earlier attempt is replaced.
+    fn share_write(&self) -> Option<Effect> {
+        let mut claims = self.node_claims.clone()?;
+        for claim in claims.iter_mut().filter(|claim| claim.resource_claim_name == UNNAMED) {
+            claim.resource_claim_name = self.extended_name();
+        }
+        let status = json!({"nodeAllocatableResourceClaimStatuses": claims});
+        Some(self.patch_of_pod(&json!({"metadata": {"uid": self.pod_uid}, "status": status})))
+    }
+
+    fn patch_of_pod(&self, patch: &Value) -> Effect {
+        Effect::Patch {
+            kind: "v1/Pod".to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.pod_name.clone(),
+            subresource: Some("status".to_owned()),
+            patch: patch.to_string().into_bytes(),
+        }
     }
 
     /// `<pod>-extended-resources-<part of the pod's uid>`. The uid makes the name unique, like the API server's random

@@ -2,6 +2,7 @@
 
 mod device_cluster;
 mod gates;
+mod node_shares;
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -563,8 +564,7 @@ fn events_wake_pods_that_they_may_help() {
     assert!(!ask(Some(allocated()), claim("default", "c", allocated())));
     assert!(ask(Some(free()), claim("default", "c", allocated())));
     assert!(ask(None, (claim_key("default", "c"), b"broken".to_vec())));
-    let slice = ObjectKey { kind: "ResourceSlice".to_owned(), ..claim_key("", "s") };
-    assert!(ask(None, (slice, b"{}".to_vec())));
+    assert!(ask(None, (ObjectKey { kind: "ResourceSlice".to_owned(), ..claim_key("", "s") }, b"{}".to_vec())));
     let waiting = cluster.pod("waiting", &["c", "missing"], json!({}));
     let (key, new) = claim("default", "c", free());
     let made = EventSubject::Object { key: &key, old: None, new: Some(&new) };

@@ -134,6 +134,15 @@ impl Cache {
         Ok(Assumed { uid: pod.uid.clone(), node })
     }
 
+    /// Counts an assumed pod with the amounts of this object of it. A pod that is not assumed any more stays as it is.
+    pub fn recount_assumed(&mut self, pod: Arc<Pod>) {
+        let Some(known) = self.pods.get(&pod.uid).filter(|known| known.is_assumed()) else { return };
+        let node = known.node;
+        self.remove_pod(&pod.uid);
+        self.n_assumed += 1;
+        self.place(pod, node, State::Assumed);
+    }
+
     /// Takes an assumption back. Returns the pod as it was assumed, or `None` if the pod had left the cache already.
     ///
     /// # Errors

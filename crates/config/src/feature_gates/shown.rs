@@ -21,6 +21,8 @@ use Shown::{By, NothingToSee};
 const RECORDED: Shown = By(&[("tests/oracle/tests/recorded.rs", "each_gate_of_the_cases_changes_an_answer")]);
 /// The plugin DynamicResources.
 const DEVICES: &str = "crates/builtins/src/dynamic_resources/tests/gates.rs";
+/// The share of a node that devices take.
+const NODE_SHARES: &str = "crates/builtins/src/dynamic_resources/tests/node_shares.rs";
 /// The gates for resources of whole pods.
 const POD_LEVEL: Shown =
     By(&[("crates/model/src/requests.rs", "pod_level_resources_and_their_resizes_need_their_gates")]);
@@ -29,7 +31,7 @@ const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_de
 const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
 
 /// Each gate that can be switched, by name.
-pub(super) const SHOWN: [(&str, Shown); 28] = [
+pub(super) const SHOWN: [(&str, Shown); 29] = [
     ("ComponentFlagz", ENDPOINTS),
     ("ComponentStatusz", ENDPOINTS),
     (
@@ -46,6 +48,16 @@ pub(super) const SHOWN: [(&str, Shown); 28] = [
         By(&[("crates/builtins/src/dynamic_resources/capacity.rs", "ranges_are_counted_in_thousandths_with_the_gate")]),
     ),
     ("DRAListTypeAttributes", RECORDED),
+    (
+        "DRANodeAllocatableResources",
+        By(&[
+            (NODE_SHARES, "devices_take_a_share_of_their_node_with_the_gate"),
+            (
+                "crates/model/src/requests.rs",
+                "what_devices_take_of_the_node_counts_with_its_gate_once_the_pod_has_a_node",
+            ),
+        ]),
+    ),
     ("DRAPartitionableDevices", RECORDED),
     ("DRAPrioritizedList", By(&[(DEVICES, "alternatives_need_their_gate")])),
     ("DRAResourceClaimDeviceStatus", By(&[(DEVICES, "binding_waits_for_devices_only_if_their_status_is_known")])),

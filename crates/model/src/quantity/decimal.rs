@@ -110,6 +110,17 @@ impl Decimal {
         }
     }
 
+    pub(super) fn times(&self, other: &Self) -> Self {
+        let mut product = Vec::new();
+        for digit in &other.digits {
+            product.push(0);
+            for _ in 0..*digit {
+                product = sum_of(&product, &self.digits);
+            }
+        }
+        Self::from_digits(self.negative != other.negative, product, self.scale.saturating_add(other.scale))
+    }
+
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         let difference = self.clone().plus(&other.clone().negated());
         difference.signum().cmp(&0)

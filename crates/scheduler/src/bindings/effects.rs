@@ -7,6 +7,7 @@ use berth_framework::{CycleId, Effect, EffectKind, Grants, Permission, PluginIdx
 use berth_model::{Pod, PodUid};
 
 use super::{
+    device_shares,
     granted::{CyclePod, RefusedEffect},
     peers::Peers,
 };
@@ -57,6 +58,7 @@ pub(crate) fn carry_out(
     check_grants(context, origin, &effects)?;
     check_room(context, origin, &effects)?;
     let Origin { pod, plugin, .. } = origin;
+    device_shares::count(pod, &effects, context);
     let name = context.plugin_name(pod.scheduler_name, plugin);
     let (mut for_host, mut refused) = (Vec::new(), Refusals::default());
     for effect in effects {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::Profile;
-use berth_model::{Pod, Sym, Time};
+use berth_model::{Feature, Pod, Sym, Time};
 use berth_scheduler::{ChangeBatch, Event, Settings};
 
 use super::{Placing, PlacingConditions, Step};
@@ -38,7 +38,8 @@ impl<'a> Placing<'a> {
     /// on.
     pub fn reconfigure(&mut self, settings: Settings, profiles: Vec<Profile>) {
         let mut instances = profiles.iter().flat_map(Profile::instances);
-        let whole_pods = instances.any(|instance| instance.plugin.manifest().needs.pod_json);
+        let is_gated = settings.queue.features.has(Feature::DRANodeAllocatableResources);
+        let whole_pods = is_gated || instances.any(|instance| instance.plugin.manifest().needs.pod_json);
         self.conditions = PlacingConditions::new(&settings, &profiles, whole_pods, Box::new(|| false));
         self.simulation.reconfigure(settings, profiles);
     }

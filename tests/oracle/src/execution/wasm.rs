@@ -21,7 +21,7 @@ impl Wasm {
     /// The host refuses a component.
     pub fn load() -> anyhow::Result<Self> {
         let embedded = berth_components::COMPONENTS.iter();
-        Self::compile(embedded.map(|component| Binary::new(component.name, component.bytes())))
+        Self::compile(embedded.map(|component| Binary::embedded(component.name, component.bytes())))
     }
 
     /// Compiles the `NAME.wasm` files of a folder. A plugin without a file is missing in this execution.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
+mod node_shares;
 mod workloads;
 
 use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};

@@ -86,6 +86,11 @@ impl Plan {
         plan
     }
 
+    /// The claims that are to be allocated, in order.
+    pub(in crate::dynamic_resources) fn claims(&self) -> impl Iterator<Item = &ResourceClaim> {
+        self.claims.iter().map(|claim| &*claim.claim)
+    }
+
     fn alternatives(&self) -> impl Iterator<Item = &Alternative> {
         self.claims.iter().flat_map(|claim| &claim.requests).flat_map(|request| &request.alternatives)
     }
