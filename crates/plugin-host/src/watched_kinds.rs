@@ -11,10 +11,11 @@ pub fn wanted(manifest: &Manifest, features: Features) -> BTreeSet<KindRef> {
     read.chain(heard(manifest)).collect()
 }
 
-/// The kinds that a plugin reads. Kinds that a feature gate disables are not watched, because an API server may not
-/// serve them.
+/// The kinds of the API server that a plugin reads. Kinds that a feature gate disables are not watched, because an API
+/// server may not serve them.
 pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &ObjectKind> {
-    manifest.needs.objects.iter().filter(move |kind| {
+    let of_server = manifest.needs.objects.iter().filter(|kind| !kind.is_of_facts());
+    of_server.filter(move |kind| {
         let with_v1 = match (kind.api_version.as_str(), kind.kind.as_str()) {
             ("resource.k8s.io/v1", "DeviceTaintRule") => true,
             ("resource.k8s.io/v1beta2", "DeviceTaintRule") => false,

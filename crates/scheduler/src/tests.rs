@@ -21,6 +21,7 @@ mod pre_bind;
 mod preemption;
 mod reconfiguration;
 mod searches;
+mod shared_facts;
 mod shares;
 mod swap;
 mod time;

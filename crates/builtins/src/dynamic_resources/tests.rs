@@ -2,6 +2,7 @@
 
 mod device_cluster;
 mod gates;
+mod shared;
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use berth_framework::{
-    Bind, Call, Code, DryRun, DryRunCase, Effect, Explain, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
-    Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight,
-    PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status,
+    Bind, Call, Code, DryRun, DryRunCase, Effect, Explain, Fact, Failure, Filter, HintCall, Normalize, Permit,
+    PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Share, Sign,
+    State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
@@ -469,6 +470,20 @@ impl Explain for ComponentPlugin {
             let text = guest(&context.exports.explain)?.call_explain(context.store, cycle.0, node)?;
             Ok(lift::words(&text))
         })
+    }
+}
+
+impl Share for ComponentPlugin {
+    /// No facts after a fault: the next instance gets the facts of the lost one with its first delta.
+    fn take_facts(&mut self) -> Vec<Fact> {
+        if self.instance.is_none() {
+            return Vec::new();
+        }
+        let answer = self.call("take-facts", TimeLimit::Call, |context| {
+            let facts = guest(&context.exports.shared_facts)?.call_take_facts(context.store)?;
+            Ok(lift::facts(facts, context.limits)?)
+        });
+        self.note(answer).unwrap_or_default()
     }
 }
 
