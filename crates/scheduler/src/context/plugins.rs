@@ -317,6 +317,11 @@ impl Context {
         }
     }
 
+    /// Takes back everything that the plugins of this scheduler share, but not the facts of a scheduler that it follows.
+    pub(crate) fn forget_shared_facts(&mut self) {
+        self.shared_facts.retain(|_, _| false, &mut self.cache);
+    }
+
     /// The plugin's name; empty for [`PluginIdx::NOBODY`].
     pub(crate) fn plugin_name(&self, scheduler_name: Sym, plugin: PluginIdx) -> Arc<str> {
         let profile: Option<&Profile> = self.profiles.get(scheduler_name);
