@@ -113,7 +113,7 @@ pub fn is_indispensable(kind: &ObjectKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use berth_framework::{ClusterEvent, Needs};
+    use berth_framework::{ClusterEvent, FACTS_API_VERSION, Needs};
 
     use super::*;
 
@@ -121,7 +121,9 @@ mod tests {
     fn kinds_are_read_or_heard_of() {
         let object =
             |api_version: &str, kind: &str| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
-        let objects = vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
+        let mut objects =
+            vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
+        objects.push(object(FACTS_API_VERSION, "DynamicResources"));
         let events = ["Pod", "Node", "PersistentVolumeClaim", "storage.k8s.io/CSINode", "herds.v1.example.com", "*"];
         let manifest = Manifest {
             needs: Needs { objects, ..Needs::default() },
