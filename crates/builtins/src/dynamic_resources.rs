@@ -7,8 +7,10 @@
 //!
 //! Differences from kube-scheduler: the number of steps limits the search on a node, and the time of the call limits
 //! the search on all nodes. Unreserve cannot write, so a reservation that was written stays in the claim until the pod
-//! is scheduled or PostFilter removes it. Each profile has its own instance, which does not know the allocations in
-//! flight of other profiles.
+//! is scheduled or PostFilter removes it.
+//!
+//! Each profile has its own instance. The instances share their allocations in flight as facts
+//! ([`berth_framework::Share`]), as all profiles of kube-scheduler share one `SharedDRAManager`.
 
 mod allocator;
 mod args;
@@ -35,9 +37,9 @@ mod tests;
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Failure, Filter, Follow,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Fact, Failure, Filter, Follow,
     HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, QueueingHint, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status, Verb,
+    PreFlight, QueueingHint, RejectedNodes, Reserve, RestoreError, Score, Share, Sign, State, Status, Verb,
 };
 use berth_model::{ClusterTable, Column, Feature, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -46,7 +48,7 @@ use self::{
     args::{DynamicResourcesArgs, RawArgs},
     attempt::{AllocationAttempt, ClaimOfPod, NodeAllocations},
     claim_table::{DeviceHolder, InFlight},
-    dra_cache::DraCache,
+    dra_cache::{DraCache, IN_FLIGHT},
     extended::ExtendedResources,
     node_share::{RequestChange, SharePod},
     reservation::{ClaimReservation, Reservations, WriteTime},
@@ -87,6 +89,7 @@ impl BuiltIn for DynamicResources {
             // Each release reads one version of DeviceTaintRules, if the feature gate DRADeviceTaintRules is on.
             StaticKind::new(objects::BETA_API_VERSION, "DeviceTaintRule"),
             StaticKind::new(objects::API_VERSION, "DeviceTaintRule"),
+            IN_FLIGHT,
         ],
         events_to_register: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
@@ -130,7 +133,7 @@ impl BuiltIn for DynamicResources {
 plugin!(
     DynamicResources: PreEnqueue, PreFilter, Filter, PostFilter, Score, Normalize, Reserve, PreBindPreFlight, PreBind,
     QueueingHint, Sign;
-    EndCycle, Follow, Reuse, State
+    EndCycle, Follow, Reuse, Share, State
 );
 
 impl Follow for DynamicResources {
@@ -352,8 +355,9 @@ impl Reserve for DynamicResources {
     }
 
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        if let Some(reservation) = self.reservations.remove(&call.cycle) {
-            reservation.undo(&mut self.cache.claims);
+        match self.reservations.remove(&call.cycle) {
+            Some(reservation) => reservation.undo(&mut self.cache.claims),
+            None => self.cache.claims.unreserve_all_of(&call.pod.uid),
         }
     }
 }
@@ -371,6 +375,11 @@ impl PreBindPreFlight for DynamicResources {
 impl PreBind for DynamicResources {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
         self.cache.refresh(call.table.objects());
+        let is_reserved = self.reservations.contains_key(&call.cycle);
+        if !is_reserved && self.cache.claims.holds_devices_for(&call.pod.uid) {
+            // The devices were reserved by an instance that was lost, and the pod must not be bound without them.
+            return Err(Status::error("claim allocation not found for node"));
+        }
         let name = call.table.symbols.text(call.table.name(node));
         let at = WriteTime {
             now: call.now,
@@ -393,6 +402,12 @@ impl Sign for DynamicResources {
     /// resources, with or without devices that back them.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.resource_claims.is_empty() && pod.extended_requests.is_empty()).then(String::new)
+    }
+}
+
+impl Share for DynamicResources {
+    fn take_facts(&mut self) -> Vec<Fact> {
+        self.cache.claims.take_facts()
     }
 }
 

@@ -1,10 +1,13 @@
 //! The hooks that a plugin may have besides its extension points. Each is a trait that most plugins do not need.
 
-use berth_model::{ClusterTable, Delta};
+use std::sync::Arc;
+
+use berth_model::{ClusterTable, Delta, ObjectKey};
 
 use crate::{
     error::RestoreError,
     manifest::Needs,
+    object_kind::FACTS_API_VERSION,
     points::{Call, CycleId},
     status::Status,
 };
@@ -83,6 +86,37 @@ pub trait State {
     /// # Errors
     /// The state cannot be used, for this reason. The plugin then starts without it.
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
+}
+
+/// A hook of plugins that reserve something for pods before the API server shows it, such as devices. Other plugins and
+/// the instances of other profiles can then count it.
+pub trait Share {
+    /// The facts that were added, changed or removed since the last call. The scheduler asks after Reserve, Unreserve
+    /// and PreBind, and keeps the facts as objects ([`Fact::key`]), which reach the plugins that read their kind with
+    /// the other objects. A fact belongs to the profile that published it last, and only this profile can remove it.
+    fn take_facts(&mut self) -> Vec<Fact>;
+}
+
+/// Something that a plugin shares with all plugins of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// The name, which is unique among the facts of plugins with one name.
+    pub name: String,
+    /// The content as JSON; `None` if the fact is gone.
+    pub json: Option<Arc<[u8]>>,
+}
+
+impl Fact {
+    /// The key of the object that stands for the fact. Its kind is the name of the plugin.
+    #[must_use]
+    pub fn key(&self, plugin: &str) -> ObjectKey {
+        ObjectKey {
+            api_version: FACTS_API_VERSION.to_owned(),
+            kind: plugin.to_owned(),
+            namespace: String::new(),
+            name: self.name.clone(),
+        }
+    }
 }
 
 /// A hook of plugins that run apart from the scheduler: a component with a replica of the cluster, which may break, or

@@ -41,10 +41,10 @@ pub use error::{BuildError, ConfigureError, RestoreError};
 pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use grants::{Grants, Namespaces, ObjectRule, RuleObjects};
-pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State};
+pub use hooks::{DeltaSource, EndCycle, Fact, Follow, Hosted, Reach, Reuse, Share, State};
 pub use manifest::{ClusterEvent, Manifest, Needs};
 pub use meter::{Measured, Meter, PluginTime, PointTime, Start};
-pub use object_kind::ObjectKind;
+pub use object_kind::{FACTS_API_VERSION, ObjectKind};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
     Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explain, Failure, Filter, HintCall, Normalize, Permit,

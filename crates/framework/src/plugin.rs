@@ -9,7 +9,7 @@ use berth_model::{BinaryId, ClusterTable};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State},
+    hooks::{DeltaSource, EndCycle, Fact, Follow, Hosted, Reach, Reuse, Share, State},
     manifest::Manifest,
     points::{
         Bind, Call, CycleId, Explain, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight,
@@ -202,6 +202,8 @@ declare! {
     Hosted hosted;
     /// Says which of the plugin's answers hold for later pods.
     Reuse reuse;
+    /// Shares what the plugin reserved with other plugins and profiles.
+    Share sharing;
 }
 
 /// The trait of an extension point, such as `dyn Filter`, for code that treats all points alike.
@@ -233,6 +235,11 @@ impl dyn Plugin + '_ {
         if let Some(hook) = self.follower() {
             hook.follow(table);
         }
+    }
+
+    /// [`Share::take_facts`].
+    pub fn take_facts(&mut self) -> Vec<Fact> {
+        self.sharing().map(Share::take_facts).unwrap_or_default()
     }
 
     /// [`Reuse::reach`].

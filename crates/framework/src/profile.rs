@@ -10,7 +10,7 @@ use berth_model::{BinaryId, ClusterTable, NodeIdx, Time};
 use crate::{
     effect::Permission,
     grants::Grants,
-    hooks::DeltaSource,
+    hooks::{DeltaSource, Fact},
     manifest::Manifest,
     meter::Meter,
     news::{News, Placement},
@@ -78,6 +78,8 @@ pub struct Instance {
     is_hosted: bool,
     /// Whether the plugin has the hook Reuse.
     has_reuse: bool,
+    /// Whether the plugin has the hook Share.
+    shares: bool,
     /// The messages for which the plugin had no time, the oldest first. The plugin receives them before its next
     /// question.
     untold: VecDeque<News>,
@@ -119,8 +121,8 @@ impl Profile {
         let name = Arc::from(plugin.manifest().name.as_str());
         let points = plugin.points();
         let (is_hosted, has_reuse) = (plugin.hosted().is_some(), plugin.reuse().is_some());
-        let (args, untold) = (args.to_owned(), VecDeque::new());
-        self.instances.push(Instance { name, args, grants, plugin, points, is_hosted, has_reuse, untold });
+        let (shares, args, untold) = (plugin.sharing().is_some(), args.to_owned(), VecDeque::new());
+        self.instances.push(Instance { name, args, grants, plugin, points, is_hosted, has_reuse, shares, untold });
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -194,6 +196,7 @@ impl Profile {
         let instance = self.instances.get_mut(plugin.index())?;
         instance.points = new.points();
         (instance.is_hosted, instance.has_reuse) = (new.hosted().is_some(), new.reuse().is_some());
+        instance.shares = new.sharing().is_some();
         // The messages that waited for the old instance mean nothing to the new instance.
         instance.untold.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
@@ -443,6 +446,26 @@ impl Profile {
         } else if let Some(point) = instance.plugin.post_bind() {
             point.post_bind(call, node);
         }
+    }
+
+    /// The facts that plugins share after a call about the cycle, with the names of the plugins. A plugin without time
+    /// is not asked.
+    pub fn take_facts(&mut self, cycle: CycleId) -> Vec<(Arc<str>, Vec<Fact>)> {
+        let sharing = self.instances.iter_mut().filter(|instance| instance.shares);
+        let facts = sharing.filter_map(|instance| {
+            let is_asked = !instance.is_to_wait() && instance.plugin.knows(cycle);
+            let facts = if is_asked { instance.plugin.take_facts() } else { Vec::new() };
+            (!facts.is_empty()).then(|| (Arc::clone(&instance.name), facts))
+        });
+        facts.collect()
+    }
+
+    /// The plugins that share facts and know nothing of the cycle. An instance that was lost cannot take its facts back.
+    pub fn sharers_without(&mut self, cycle: CycleId) -> Vec<Arc<str>> {
+        let sharing = self.instances.iter_mut().filter(|instance| instance.shares);
+        let without =
+            sharing.filter_map(|instance| (!instance.plugin.knows(cycle)).then(|| Arc::clone(&instance.name)));
+        without.collect()
     }
 
     /// The first plugin that is out of service and must not be passed over.

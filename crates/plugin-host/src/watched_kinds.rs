@@ -11,10 +11,11 @@ pub fn wanted(manifest: &Manifest, features: Features) -> BTreeSet<KindRef> {
     read.chain(heard(manifest)).collect()
 }
 
-/// The kinds that a plugin reads. Kinds that a feature gate disables are not watched, because an API server may not
-/// serve them.
+/// The kinds of the API server that a plugin reads. Kinds that a feature gate disables are not watched, because an API
+/// server may not serve them.
 pub fn read(manifest: &Manifest, features: Features) -> impl Iterator<Item = &ObjectKind> {
-    manifest.needs.objects.iter().filter(move |kind| {
+    let of_server = manifest.needs.objects.iter().filter(|kind| !kind.is_of_facts());
+    of_server.filter(move |kind| {
         let with_v1 = match (kind.api_version.as_str(), kind.kind.as_str()) {
             ("resource.k8s.io/v1", "DeviceTaintRule") => true,
             ("resource.k8s.io/v1beta2", "DeviceTaintRule") => false,
@@ -112,7 +113,7 @@ pub fn is_indispensable(kind: &ObjectKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use berth_framework::{ClusterEvent, Needs};
+    use berth_framework::{ClusterEvent, FACTS_API_VERSION, Needs};
 
     use super::*;
 
@@ -120,7 +121,9 @@ mod tests {
     fn kinds_are_read_or_heard_of() {
         let object =
             |api_version: &str, kind: &str| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
-        let objects = vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
+        let mut objects =
+            vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
+        objects.push(object(FACTS_API_VERSION, "DynamicResources"));
         let events = ["Pod", "Node", "PersistentVolumeClaim", "storage.k8s.io/CSINode", "herds.v1.example.com", "*"];
         let manifest = Manifest {
             needs: Needs { objects, ..Needs::default() },

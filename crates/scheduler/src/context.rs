@@ -27,6 +27,7 @@ use crate::{
     preemptions::Preemptions,
     profiles::Profiles,
     settings::Settings,
+    shared_facts::SharedFacts,
     turn::Turn,
     unasked_gates::UnaskedGates,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Context {
     cache: Cache,
     queue: Queue,
     profiles: Profiles,
+    shared_facts: SharedFacts,
     /// The extenders, which are asked besides the plugins of every profile.
     extenders: Option<Arc<dyn Extenders>>,
     time: SchedulingTime,

@@ -55,6 +55,7 @@ mod profiles;
 mod reconfiguration;
 mod scheduler;
 mod settings;
+mod shared_facts;
 mod swaps;
 #[cfg(test)]
 mod tests;

@@ -149,6 +149,11 @@ impl Profiles {
         by_name.iter().filter(|(_, index)| waits(**index)).map(|(&name, _)| name).collect()
     }
 
+    /// Whether the profile of this `schedulerName` has the plugin.
+    pub(crate) fn has(&self, scheduler_name: &str, plugin: &str) -> bool {
+        self.list.iter().any(|profile| profile.scheduler_name == scheduler_name && profile.find(plugin).is_some())
+    }
+
     /// Whether the profile has one of these plugins.
     pub(crate) fn uses_any(&self, scheduler_name: Sym, plugins: &[Arc<str>]) -> bool {
         self.get(scheduler_name).is_some_and(|profile| plugins.iter().any(|plugin| profile.find(plugin).is_some()))

@@ -22,6 +22,7 @@ mod pre_bind;
 mod preemption;
 mod reconfiguration;
 mod searches;
+mod shared_facts;
 mod shares;
 mod swap;
 mod time;

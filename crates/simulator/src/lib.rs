@@ -109,7 +109,7 @@ impl Simulator {
         }
     }
 
-    /// The kinds of objects that the plugins read.
+    /// The kinds of objects of the API server that the plugins read.
     ///
     /// # Errors
     /// A plugin refuses its arguments.
@@ -117,6 +117,7 @@ impl Simulator {
         let profiles = self.plugins.inventory.profiles(&self.settings)?;
         let instances = profiles.iter().flat_map(|profile| profile.instances());
         let kinds = instances.flat_map(|instance| instance.plugin.manifest().needs.objects.clone());
+        let kinds = kinds.filter(|kind| !kind.is_of_facts());
         let kinds: BTreeSet<KindRef> = kinds.map(|kind| KindRef::of_kind(&kind.api_version, &kind.kind)).collect();
         Ok(kinds.into_iter().collect())
     }

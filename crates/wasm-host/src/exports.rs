@@ -12,10 +12,13 @@ use wasmtime::{
 
 use crate::{
     binary::LoadError,
-    bindings::points::{
-        bind, cycle, explain, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind,
-        pre_bind_pre_flight, pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, reuse, score,
-        sign, state, sync, sync_pods,
+    bindings::{
+        points::{
+            bind, cycle, explain, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind,
+            pre_bind_pre_flight, pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, reuse, score,
+            sign, state, sync, sync_pods,
+        },
+        shared_facts,
     },
     host_state::HostState,
 };
@@ -97,6 +100,7 @@ interfaces! {
     reuse: "berth:scheduler/reuse",
     sync_pods: "berth:scheduler/sync-pods",
     explain: "berth:scheduler/explain" => Explain,
+    shared_facts: "berth:built-in/shared-facts",
 }
 
 /// Points that are called within a cycle.
@@ -130,6 +134,10 @@ impl ExportIndices {
 
     pub(crate) fn has_reuse(&self) -> bool {
         self.reuse.is_some()
+    }
+
+    pub(crate) fn has_shared_facts(&self) -> bool {
+        self.shared_facts.is_some()
     }
 
     /// Checks that the interfaces form a plugin. If there are none, the message contains the text of `exports`.

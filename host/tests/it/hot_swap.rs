@@ -23,7 +23,7 @@ profiles:
 const PLUGIN_CONFIG: &str = "
 apiVersion: berth.dev/v1alpha1
 kind: PluginHostConfiguration
-plugins: [{name: NodeResourcesFit, grants: {reads: [resource.k8s.io/v1/DeviceClass, resource.k8s.io/v1/ResourceSlice, resource.k8s.io/v1/ResourceClaim]}}]
+plugins: [{name: NodeResourcesFit, grants: {reads: [resource.k8s.io/v1/DeviceClass, resource.k8s.io/v1/ResourceSlice, resource.k8s.io/v1/ResourceClaim, facts.berth.dev/v1alpha1/DynamicResources]}}]
 ";
 
 const NODES: usize = 40;

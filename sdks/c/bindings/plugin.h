@@ -1440,7 +1440,7 @@ typedef struct exports_berth_scheduler_reuse_reach_t {
 // cycle for each pod.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_ROW 1
 // The plugin has nothing to do for pods like this one, with any data in the cluster: they may enter the queue, every
-// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is not asked about them.
+// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is asked about few of them.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING 2
 // `nothing` for pods that change no answer when they are on nodes either, as long as the instance exists:
 // `pods-placed` may lack them.

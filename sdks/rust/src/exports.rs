@@ -27,6 +27,7 @@ use crate::{
         reuse::exports::berth::scheduler::reuse,
         score::exports::berth::scheduler::score,
         shared::berth::scheduler::{host, types as wit},
+        shared_facts::exports::berth::built_in::shared_facts,
         sign::exports::berth::scheduler::sign,
         state::exports::berth::scheduler::state,
         sync::exports::berth::scheduler::sync,
@@ -205,6 +206,14 @@ impl<T: HasGuest> explain::Guest for T {
             log::failure("explain", Err(status));
             String::new()
         })
+    }
+}
+
+impl<T: HasGuest> shared_facts::Guest for T {
+    fn take_facts() -> Vec<shared_facts::Fact> {
+        let facts = T::with(|guest| guest.plugin().map(<dyn Plugin>::take_facts).unwrap_or_default());
+        let facts = facts.into_iter();
+        facts.map(|fact| shared_facts::Fact { name: fact.name, json: fact.json.map(|json| json.to_vec()) }).collect()
     }
 }
 

@@ -70,6 +70,7 @@ macro_rules! export_cycle {
     (Sign $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (State $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (Follow $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (Share $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     ($($in_cycle:ident)+) => { $crate::export_interface!(cycle); };
 }
 
@@ -160,5 +161,8 @@ macro_rules! export_trait {
     (Follow) => {};
     (Reuse) => {
         $crate::export_interface!(reuse);
+    };
+    (Share) => {
+        $crate::export_interface!(shared_facts);
     };
 }

@@ -9,10 +9,9 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use berth_model::{Feature, Features, Release};
 use oracle::{
-    Causes, Difference, Execution, Native, Suite, Wasm, check,
+    Causes, Execution, Native, Suite, Wasm, check,
     report::{causes_text, differences_text},
 };
-use serde_json::Value;
 
 fn suite() -> Result<Suite> {
     Ok(Suite::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cases"))?)
@@ -265,7 +264,6 @@ fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
 }
 
 /// Components differ from the records in the same answers as native plugins, so their differences have the same causes.
-/// The zeros of VolumeBinding are left out, see [`as_components`].
 /// Each case takes as long as a profile of components needs for a cycle, so one in [`ONE_IN`] is compared.
 #[test]
 fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
@@ -278,7 +276,7 @@ fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
         suite.run_each(family, &Native, |id, check| {
             if is_chosen(id) {
                 causes.add(id, Release::V1_37, check);
-                natively.insert(id.to_owned(), as_components(check(features).differences));
+                natively.insert(id.to_owned(), check(features).differences);
             }
         })?;
         ensure!(causes.n_cases > 10, "{}: {} cases", family.name, causes.n_cases);
@@ -286,7 +284,7 @@ fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
         found.extend(causes.by_feature.into_keys());
         suite.run_each(family, &wasm, |id, check| {
             if let Some(expected) = natively.remove(id) {
-                assert_eq!(as_components(check(features).differences), expected, "{id}");
+                assert_eq!(check(features).differences, expected, "{id}");
             }
         })?;
         assert!(natively.is_empty(), "{}: some cases were not compared", family.name);
@@ -295,30 +293,6 @@ fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
         assert!(found.contains(&feature), "{} shows in no case", feature.name());
     }
     Ok(())
-}
-
-/// The differences without the zeros of VolumeBinding. With StorageCapacityScoring, VolumeBinding scores every pod. The
-/// component is not asked about a pod without claims, so these zeros are missing in its decisions; the totals are equal.
-fn as_components(differences: Vec<Difference>) -> Vec<Difference> {
-    const NAME: &str = "VolumeBinding";
-    let without = |text: &str| match serde_json::from_str(text) {
-        Ok(Value::Object(mut scores)) => {
-            if scores.get(NAME) == Some(&Value::from(0)) {
-                scores.remove(NAME);
-            }
-            Value::Object(scores).to_string()
-        }
-        Ok(Value::Array(mut names)) => {
-            names.retain(|name| name != NAME);
-            Value::Array(names).to_string()
-        }
-        Ok(_) | Err(_) => text.to_owned(),
-    };
-    let stripped = differences.into_iter().map(|it| {
-        let (expected, got) = (without(&it.expected), without(&it.got));
-        Difference { expected, got, ..it }
-    });
-    stripped.filter(|it| it.expected != it.got).collect()
 }
 
 /// The share of the cases that are compared as components of 1.37.

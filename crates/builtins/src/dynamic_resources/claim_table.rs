@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use berth_framework::Fact;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -29,6 +30,24 @@ pub(super) enum DeviceHolder {
     ExtendedResourcesOf { pod_uid: String },
 }
 
+impl DeviceHolder {
+    const CLAIM: &str = "claim-";
+    const POD: &str = "pod-";
+
+    /// The name of the fact about the holder's allocation in flight.
+    fn fact_name(&self) -> String {
+        match self {
+            Self::Claim(uid) => [Self::CLAIM, uid].concat(),
+            Self::ExtendedResourcesOf { pod_uid } => [Self::POD, pod_uid].concat(),
+        }
+    }
+
+    fn of_fact(name: &str) -> Option<Self> {
+        let claim = name.strip_prefix(Self::CLAIM).map(|uid| Self::Claim(uid.to_owned()));
+        claim.or_else(|| Some(Self::ExtendedResourcesOf { pod_uid: name.strip_prefix(Self::POD)?.to_owned() }))
+    }
+}
+
 /// All claims.
 #[derive(Debug, Default)]
 pub(super) struct ClaimTable {
@@ -40,13 +59,21 @@ pub(super) struct ClaimTable {
     /// Unreserve cannot write in Berth.
     made: BTreeSet<(String, String)>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
+    /// The holders whose allocations in flight changed since the last [`Self::take_facts`].
+    changed: BTreeSet<DeviceHolder>,
     in_use: InUse,
 }
 
 /// An allocation that the API server does not show yet.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct InFlight {
-    pub(super) allocation: Allocation,
+    allocation: Allocation,
+    /// The uid of the pod for which the devices were reserved.
+    #[serde(default)]
+    pod_uid: String,
+    /// Namespace and name of the claim; `None` if the claim does not exist yet.
+    #[serde(default)]
+    claim: Option<(String, String)>,
     /// The writes, once they were sent. The writes add [`FINALIZER`] to this exact version of the claim. A later
     /// version that lacks finalizer and allocation has been allocated and given back, or will not be allocated.
     sent: Option<SentWrites>,
@@ -62,6 +89,22 @@ enum SentWrites {
     Changes { resource_version: String },
     /// A new claim.
     Creation { namespace: String, name: String },
+}
+
+impl InFlight {
+    /// An allocation that was reserved for the pod. `claim` is `None` if the claim does not exist yet.
+    pub(super) fn new(allocation: Allocation, pod_uid: &str, claim: Option<&ResourceClaim>) -> Self {
+        let claim = claim.map(|claim| (claim.metadata.namespace.clone(), claim.metadata.name.clone()));
+        Self { allocation, pod_uid: pod_uid.to_owned(), claim, sent: None, is_doubtful: false }
+    }
+
+    /// Whether the claim has an allocation from any writer, or has lost its allocation.
+    fn is_ended_by(&self, claim: &ResourceClaim) -> bool {
+        let is_later = matches!(&self.sent, Some(SentWrites::Changes { resource_version })
+            if *resource_version != claim.metadata.resource_version);
+        let is_given_back = is_later && !claim.finalizers().any(|finalizer| finalizer == FINALIZER);
+        claim.status.allocation.is_some() || is_given_back
+    }
 }
 
 impl ClaimTable {
@@ -124,11 +167,7 @@ impl ClaimTable {
 
     /// Ends the allocation in flight once the claim has an allocation from any writer, or has lost its allocation.
     fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
-        let sent = self.in_flight.get(holder).and_then(|in_flight| in_flight.sent.as_ref());
-        let is_later = matches!(sent, Some(SentWrites::Changes { resource_version })
-            if *resource_version != claim.metadata.resource_version);
-        let is_given_back = is_later && !claim.finalizers().any(|finalizer| finalizer == FINALIZER);
-        if claim.status.allocation.is_some() || is_given_back {
+        if self.in_flight.get(holder).is_some_and(|in_flight| in_flight.is_ended_by(claim)) {
             self.unreserve(holder);
         }
     }
@@ -158,10 +197,9 @@ impl ClaimTable {
     }
 
     /// Holds the devices of an allocation until the claim shows it or [`Self::unreserve`].
-    pub(super) fn reserve(&mut self, holder: DeviceHolder, allocation: Allocation) {
-        self.unreserve(&holder);
-        self.in_use.add(&allocation);
-        self.in_flight.insert(holder, InFlight { allocation, sent: None, is_doubtful: false });
+    pub(super) fn reserve(&mut self, holder: DeviceHolder, reserved: InFlight) {
+        self.changed.insert(holder.clone());
+        self.hold(holder, reserved);
     }
 
     /// Records that the claim of this version is being written.
@@ -177,6 +215,7 @@ impl ClaimTable {
     fn mark(&mut self, holder: &DeviceHolder, sent: SentWrites) {
         if let Some(in_flight) = self.in_flight.get_mut(holder) {
             in_flight.sent = Some(sent);
+            self.changed.insert(holder.clone());
         }
     }
 
@@ -184,13 +223,92 @@ impl ClaimTable {
     pub(super) fn mark_doubtful(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.get_mut(holder) {
             in_flight.is_doubtful = true;
+            self.changed.insert(holder.clone());
         }
     }
 
     /// Gives the devices of an allocation in flight back, if the claim has an allocation in flight.
     pub(super) fn unreserve(&mut self, holder: &DeviceHolder) {
-        if let Some(in_flight) = self.in_flight.remove(holder) {
-            self.in_use.remove(&in_flight.allocation);
+        if self.release(holder) {
+            self.changed.insert(holder.clone());
+        }
+    }
+
+    /// Gives back what an earlier instance reserved for the pod. That instance was lost, so no reservation says what
+    /// it was.
+    pub(super) fn unreserve_all_of(&mut self, pod_uid: &str) {
+        let of_pod = self.in_flight.iter().filter(|(_, in_flight)| in_flight.pod_uid == pod_uid);
+        let of_pod = of_pod.map(|(holder, in_flight)| (holder.clone(), in_flight.sent.is_some()));
+        for (holder, is_sent) in of_pod.collect::<Vec<_>>() {
+            match &holder {
+                DeviceHolder::Claim(_) if is_sent => self.mark_doubtful(&holder),
+                DeviceHolder::Claim(_) | DeviceHolder::ExtendedResourcesOf { .. } => self.unreserve(&holder),
+            }
+        }
+    }
+
+    /// Whether devices are reserved for the pod, without doubt about their allocation.
+    pub(super) fn holds_devices_for(&self, pod_uid: &str) -> bool {
+        self.in_flight.values().any(|in_flight| in_flight.pod_uid == pod_uid && !in_flight.is_doubtful)
+    }
+
+    fn hold(&mut self, holder: DeviceHolder, reserved: InFlight) {
+        self.release(&holder);
+        self.in_use.add(&reserved.allocation);
+        self.in_flight.insert(holder, reserved);
+    }
+
+    /// Returns whether there was an allocation in flight.
+    fn release(&mut self, holder: &DeviceHolder) -> bool {
+        let Some(in_flight) = self.in_flight.remove(holder) else { return false };
+        self.in_use.remove(&in_flight.allocation);
+        true
+    }
+
+    /// The changed allocations in flight, for the instances of other profiles and for other plugins.
+    pub(super) fn take_facts(&mut self) -> Vec<Fact> {
+        let changed = std::mem::take(&mut self.changed);
+        let json = |holder: &DeviceHolder| -> Option<Arc<[u8]>> {
+            serde_json::to_vec(self.in_flight.get(holder)?).ok().map(Into::into)
+        };
+        changed.iter().map(|holder| Fact { name: holder.fact_name(), json: json(holder) }).collect()
+    }
+
+    /// Drops the changes for [`Self::take_facts`], in a plugin that publishes nothing.
+    pub(super) fn drop_changes(&mut self) {
+        self.changed.clear();
+    }
+
+    /// Follows a change of the facts that the scheduler keeps. The fact may come from this instance. The claims must be
+    /// up to date.
+    pub(super) fn follow_fact(&mut self, name: &str, fact: Option<&InFlight>) {
+        let Some(holder) = DeviceHolder::of_fact(name) else { return };
+        self.changed.remove(&holder);
+        match fact {
+            // The scheduler keeps the fact until its publisher has seen the end as well.
+            Some(fact) if self.is_over(&holder, fact) => {
+                self.release(&holder);
+                self.changed.insert(holder);
+            }
+            Some(fact) if self.in_flight.get(&holder) == Some(fact) => {}
+            Some(fact) => self.hold(holder, fact.clone()),
+            None => {
+                self.release(&holder);
+            }
+        }
+    }
+
+    /// Whether the claim shows that the allocation is no longer in flight.
+    fn is_over(&self, holder: &DeviceHolder, in_flight: &InFlight) -> bool {
+        match (holder, &in_flight.claim) {
+            (DeviceHolder::Claim(uid), Some(key)) => {
+                let claim = self.claims.get(key).filter(|claim| claim.metadata.uid == *uid);
+                claim.is_none_or(|claim| in_flight.is_ended_by(claim))
+            }
+            (DeviceHolder::Claim(_), None) => false,
+            (DeviceHolder::ExtendedResourcesOf { pod_uid }, _) => {
+                self.extended_of(pod_uid).is_some_and(|claim| in_flight.is_ended_by(claim))
+            }
         }
     }
 
@@ -204,9 +322,7 @@ impl ClaimTable {
 
     /// Takes over an allocation in flight from another instance of the plugin.
     pub(super) fn restore(&mut self, holder: DeviceHolder, in_flight: InFlight) {
-        self.unreserve(&holder);
-        self.in_use.add(&in_flight.allocation);
-        self.in_flight.insert(holder, in_flight);
+        self.hold(holder, in_flight);
     }
 
     pub(super) fn in_use(&self) -> &InUse {
@@ -246,6 +362,10 @@ mod tests {
         Arc::new(claim)
     }
 
+    fn in_flight(device: &str) -> InFlight {
+        InFlight::new(allocation(device), "pod-1", None)
+    }
+
     fn holder(uid: &str) -> DeviceHolder {
         DeviceHolder::Claim(uid.to_owned())
     }
@@ -280,7 +400,7 @@ mod tests {
     fn an_allocation_is_in_flight_until_it_is_seen_or_given_back() {
         let mut table = ClaimTable::default();
         table.insert(&claim("1", None));
-        table.reserve(holder("1"), allocation("x"));
+        table.reserve(holder("1"), in_flight("x"));
         table.insert(&claim("1", None));
         check_held(&table, &["x"]);
         assert!(table.in_flight(&holder("1")).is_some());
@@ -290,7 +410,7 @@ mod tests {
         table.insert(&claim("1", None));
         check_held(&table, &[]);
 
-        table.reserve(holder("1"), allocation("y"));
+        table.reserve(holder("1"), in_flight("y"));
         table.unreserve(&holder("1"));
         table.unreserve(&holder("1"));
         check_held(&table, &[]);
@@ -306,7 +426,7 @@ mod tests {
         };
         let mut table = ClaimTable::default();
         table.insert(&of_version("5", None));
-        table.reserve(holder("1"), allocation("x"));
+        table.reserve(holder("1"), in_flight("x"));
         table.insert(&of_version("6", None));
         check_held(&table, &["x"]);
         table.mark_sent(&holder("1"), "6");
@@ -318,7 +438,7 @@ mod tests {
         check_held(&table, &[]);
 
         let pod = DeviceHolder::ExtendedResourcesOf { pod_uid: "pod-1".to_owned() };
-        table.reserve(pod.clone(), allocation("y"));
+        table.reserve(pod.clone(), in_flight("y"));
         table.remove("n", "made");
         check_held(&table, &["y"]);
         table.mark_created(&pod, "n", "made");
@@ -330,7 +450,7 @@ mod tests {
     fn a_claim_made_anew_starts_afresh() {
         let mut table = ClaimTable::default();
         table.insert(&claim("1", None));
-        table.reserve(holder("1"), allocation("x"));
+        table.reserve(holder("1"), in_flight("x"));
         table.insert(&claim("2", None));
         check_held(&table, &[]);
         assert!(table.in_flight(&holder("1")).is_none());
@@ -340,7 +460,7 @@ mod tests {
     fn claims_for_extended_resources_are_found_by_their_pod() {
         let mut table = ClaimTable::default();
         let pod = DeviceHolder::ExtendedResourcesOf { pod_uid: "pod-1".to_owned() };
-        table.reserve(pod.clone(), allocation("x"));
+        table.reserve(pod.clone(), in_flight("x"));
         let mut made = ResourceClaim::clone(&claim("1", None));
         made.metadata.annotations.insert(EXTENDED_RESOURCE_CLAIM.to_owned(), "true".to_owned());
         let json = r#"{"kind":"Pod","name":"p","uid":"pod-1","controller":true}"#;

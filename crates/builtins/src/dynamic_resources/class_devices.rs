@@ -3,25 +3,25 @@
 //!
 //! kube-scheduler counts them in `calculateDRAResourceTotals` of `pkg/scheduler/framework/plugins/noderesources`. It
 //! counts the devices of all slices for the node, whether or not their pool is complete and of the newest generation,
-//! and it counts how many of these devices claims hold. Only DynamicResources knows allocations in flight, so
-//! NodeResourcesFit does not count them.
+//! and it counts how many of these devices claims hold, with the allocations that are not written yet.
 
 use berth_framework::{Call, Deadline};
 use berth_model::{ClusterTable, Features, NodeIdx, NodeSet, Sym, api::StringMap};
 
 use super::{
     cel::SelectorSubject,
-    dra_cache::{DraCache, text_of},
+    dra_cache::{DraCache, IN_FLIGHT, text_of},
     objects::{API_VERSION, DeviceClass},
     slices::{NodeView, SliceDevice},
 };
 use crate::built_in::StaticKind;
 
 /// The kinds that a plugin must see to count devices.
-pub(crate) const OBJECTS: [StaticKind; 3] = [
+pub(crate) const OBJECTS: [StaticKind; 4] = [
     StaticKind::new(API_VERSION, "DeviceClass"),
     StaticKind::new(API_VERSION, "ResourceSlice"),
     StaticKind::new(API_VERSION, "ResourceClaim"),
+    IN_FLIGHT,
 ];
 
 /// The devices of the cluster, if some plugin scores by them.
@@ -76,6 +76,7 @@ impl ClassDevices {
         let features = self.features;
         let cache = self.cache.get_or_insert_with(|| Box::new(DraCache::new(features)));
         cache.refresh(call.table.objects());
+        cache.claims.drop_changes();
         cache.selectors.free_unused(call.now);
         cache
     }

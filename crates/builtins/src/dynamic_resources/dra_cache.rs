@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_framework::FACTS_API_VERSION;
 use berth_model::{
     Feature, Features, Sym, Symbols,
     api::StringMap,
@@ -11,14 +12,18 @@ use berth_model::{
 
 use super::{
     cel::Selectors,
-    claim_table::ClaimTable,
+    claim_table::{ClaimTable, InFlight},
     node_devices::NodeDevicesCache,
     objects::{API_VERSION, BETA_API_VERSION, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice},
     slices::SliceTable,
 };
+use crate::built_in::StaticKind;
 
 /// The prefix of extended resource names that refer to a DeviceClass by its name (KEP-5004).
 pub(crate) const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+/// The allocations in flight of all profiles, as DynamicResources shares them.
+pub(super) const IN_FLIGHT: StaticKind = StaticKind::new(FACTS_API_VERSION, "DynamicResources");
 
 /// The objects of `resource.k8s.io`, and the data that the plugin keeps between cycles.
 #[derive(Debug)]
@@ -28,6 +33,7 @@ pub(super) struct DraCache {
     class_view: ObjectView<DeviceClass>,
     /// The view of rules about taints. `None` without the gate DRADeviceTaintRules.
     rule_view: Option<ObjectView<DeviceTaintRule>>,
+    in_flight_view: ObjectView<InFlight>,
     pub(super) claims: ClaimTable,
     pub(super) slices: SliceTable,
     pub(super) classes: BTreeMap<String, Arc<DeviceClass>>,
@@ -44,6 +50,7 @@ impl DraCache {
             slice_view: ObjectView::new(API_VERSION, "ResourceSlice"),
             class_view: ObjectView::new(API_VERSION, "DeviceClass"),
             rule_view: rule_view(features),
+            in_flight_view: IN_FLIGHT.view(),
             claims: ClaimTable::default(),
             slices: SliceTable::default(),
             classes: BTreeMap::new(),
@@ -61,6 +68,7 @@ impl DraCache {
             Some(claim) => claims.insert(claim),
             None => claims.remove(namespace, name),
         });
+        self.in_flight_view.refresh_with(objects, |_, name, fact| claims.follow_fact(name, fact.map(AsRef::as_ref)));
         let slices = &mut self.slices;
         let rules_have_changed = self.rule_view.as_mut().is_some_and(|rules| rules.refresh(objects));
         let rules = self.rule_view.as_ref();

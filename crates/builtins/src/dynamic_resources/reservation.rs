@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     attempt::{failed_condition, is_ready},
-    claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM, FINALIZER},
+    claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM, FINALIZER, InFlight},
     extended::{ExtendedClaim, UNNAMED},
     objects::{Allocation, Consumer, ResourceClaim},
 };
@@ -97,7 +97,8 @@ impl ClaimReservation {
     pub(super) fn take(&mut self, table: &mut ClaimTable, claim: &ResourceClaim, allocation: Option<Allocation>) {
         let uid = claim.metadata.uid.clone();
         if let Some(allocation) = &allocation {
-            table.reserve(DeviceHolder::Claim(uid.clone()), allocation.clone());
+            let reserved = InFlight::new(allocation.clone(), &self.pod_uid, Some(claim));
+            table.reserve(DeviceHolder::Claim(uid.clone()), reserved);
         }
         self.claims.push(ReservedClaim { name: claim.metadata.name.clone(), uid, allocation });
     }
@@ -108,7 +109,7 @@ impl ClaimReservation {
         extended_claim: &ExtendedClaim,
         allocation: Allocation,
     ) {
-        table.reserve(self.extended_holder(), allocation.clone());
+        table.reserve(self.extended_holder(), InFlight::new(allocation.clone(), &self.pod_uid, None));
         self.extended = Some(ReservedExtended {
             allocation,
             requests: json!(extended_claim.requests),

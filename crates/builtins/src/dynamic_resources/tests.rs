@@ -3,6 +3,7 @@
 mod device_cluster;
 mod gates;
 mod node_shares;
+mod shared;
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

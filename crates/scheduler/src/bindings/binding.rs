@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_cache::Assumed;
-use berth_framework::{Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, run::PreFlights};
+use berth_framework::{Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, run, run::PreFlights};
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
@@ -215,7 +215,24 @@ impl Binding {
         self.call_about(self.pod(), context, work)
     }
 
-    /// Calls like [`Self::call`], but with the pod as the API server shows it now, for a plugin that waited for
+    /// Calls like [`Self::call`]. Other plugins then know what the profile's plugins reserved.
+    pub(super) fn call_and_share<R>(
+        &self,
+        context: &mut Context,
+        work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
+    ) -> Option<R> {
+        let answer = self.call(context, work);
+        context.share_facts(self.pod().scheduler_name, self.cycle());
+        answer
+    }
+
+    /// Gives back what the plugins reserved for the pod.
+    pub(super) fn unreserve(&self, context: &mut Context) {
+        self.call(context, run::unreserve);
+        context.unshare_facts(self.pod().scheduler_name, self.cycle());
+    }
+
+    /// Calls like [`Self::call_and_share`], but with the pod as the API server shows it now, for a plugin that waited for
     /// changes. `work` gets `true` if this pod differs from the pod at the beginning of the cycle.
     pub(super) fn call_again<R>(
         &self,
@@ -225,7 +242,9 @@ impl Binding {
         let newest = context.pending_pod(self.uid()).map_or(self.pod(), |pending| &pending.pod);
         let newest = Arc::clone(newest);
         let is_changed = !Arc::ptr_eq(&newest, self.pod());
-        self.call_about(&newest, context, |profile, call, row| work(profile, call, row, is_changed))
+        let answer = self.call_about(&newest, context, |profile, call, row| work(profile, call, row, is_changed));
+        context.share_facts(self.pod().scheduler_name, self.cycle());
+        answer
     }
 
     fn call_about<R>(

@@ -67,7 +67,7 @@ impl Binding {
     /// Runs Reserve, then Permit. Every plugin may reject the pod, hold it, or let it go on. If Permit holds it or PreBind has something
     /// to do, the node is published in the pod's `nominatedNodeName`.
     pub(super) fn reserve_and_permit(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        if let Some(Err(refusal)) = self.call(context, run::reserve) {
+        if let Some(Err(refusal)) = self.call_and_share(context, run::reserve) {
             return Step::Failed(self, BindingFailure::of(Point::Reserve, refusal));
         }
         let PermitRun { waits, effects } = match self.call(context, run::permit) {
@@ -177,7 +177,7 @@ impl Binding {
             let run = |profile: &mut Profile, call: &Call<'_>, row| {
                 run::pre_bind(profile, call, row, from, &self.pre_flights)
             };
-            let (wanted, next) = match self.call(context, run).unwrap_or(Ok(PreBindRun::Done)) {
+            let (wanted, next) = match self.call_and_share(context, run).unwrap_or(Ok(PreBindRun::Done)) {
                 Err(Refusal { plugin, status }) => {
                     return Step::Failed(self, BindingFailure::failed(Point::PreBind, plugin, status));
                 }
@@ -529,7 +529,7 @@ impl Binding {
     /// Ends a failed attempt: everything is released, and the pod returns to the queue.
     pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
         self.leave(Code::Error, context);
-        self.call(context, run::unreserve);
+        self.unreserve(context);
         let ending = self.ending();
         let Binding { record, choice, assumed, .. } = self;
         let pod = Arc::clone(&record.pod);
@@ -564,7 +564,7 @@ impl Binding {
 
     /// Ends the attempt but leaves the pod in the cache, which has the state that the API server shows.
     pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
-        self.call(context, run::unreserve);
+        self.unreserve(context);
         self.trace_end(None, context);
         let Binding { record, choice, assumed, .. } = self;
         assumed.settled();

@@ -12,6 +12,7 @@ use berth_queue::{Queue, QueuedPod};
 
 use super::{Context, PLUGIN_REPLACED, SYNC};
 use crate::{
+    action::Level,
     outbox::Outbox,
     profiles::Profiles,
     unasked_gates::{ProfilePlugin, Untold},
@@ -104,6 +105,8 @@ impl Context {
     /// Replaces all profiles, and returns the old profiles.
     pub(crate) fn install_profiles(&mut self, profiles: Vec<Profile>) -> Vec<Profile> {
         let before = self.profiles.replace(profiles, self.cache.symbols_mut());
+        let Self { profiles, shared_facts, cache, .. } = self;
+        shared_facts.retain(|scheduler_name, plugin| profiles.has(scheduler_name, plugin), cache);
         self.register_events();
         before
     }
@@ -287,6 +290,36 @@ impl Context {
         if let Some(profile) = self.profiles.get_mut(scheduler_name) {
             profile.end_cycle(cycle);
         }
+    }
+
+    /// Enters what the plugins of the profile share after a call about the cycle, so that the other plugins know of it.
+    pub(crate) fn share_facts(&mut self, scheduler_name: Sym, cycle: CycleId) {
+        let Some(profile) = self.profiles.get_mut(scheduler_name) else { return };
+        for (plugin, facts) in profile.take_facts(cycle) {
+            let profile = self.shared_text(scheduler_name);
+            let n_left_out = self.shared_facts.publish(&profile, cycle, &plugin, facts, &mut self.cache);
+            if n_left_out > 0 {
+                let message =
+                    format!("plugin {plugin} shares too much: other plugins do not get {n_left_out} of its facts");
+                self.log_of(&plugin, Level::Warn, message);
+            }
+        }
+    }
+
+    /// Enters what the plugins of the profile share after Unreserve. An instance that was lost cannot take back what it
+    /// shared about the cycle, so this is taken back in its place.
+    pub(crate) fn unshare_facts(&mut self, scheduler_name: Sym, cycle: CycleId) {
+        self.share_facts(scheduler_name, cycle);
+        let Some(profile) = self.profiles.get_mut(scheduler_name) else { return };
+        for plugin in profile.sharers_without(cycle) {
+            let profile = self.shared_text(scheduler_name);
+            self.shared_facts.end_cycle(&profile, cycle, &plugin, &mut self.cache);
+        }
+    }
+
+    /// Takes back everything that the plugins of this scheduler share, but not the facts of a scheduler that it follows.
+    pub(crate) fn forget_shared_facts(&mut self) {
+        self.shared_facts.retain(|_, _| false, &mut self.cache);
     }
 
     /// The plugin's name; empty for [`PluginIdx::NOBODY`].

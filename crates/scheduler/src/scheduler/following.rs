@@ -82,9 +82,11 @@ impl Scheduler {
         self.context.table().symbols.begin_temporary()
     }
 
-    /// Takes back the symbols since `begun`. All pods and nodes of that time must be gone.
+    /// Takes back the symbols since `begun`, and what plugins shared about pods. All pods and nodes of that time must be
+    /// gone.
     pub fn end_temporary_symbols(&mut self, begun: TemporarySymbols) {
         self.context.symbols_mut().end_temporary(begun);
+        self.context.forget_shared_facts();
         self.followed.nominate_again(self.context.queue_mut().nominator_mut());
         self.cycle.plugins_replaced();
     }

@@ -10,10 +10,10 @@ use std::{
 
 use berth_framework::{
     Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle,
-    EventSubject, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
+    EventSubject, Fact, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
     PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter,
     PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, RejectedNodes, Reserve,
-    RestoreError, Score, Sign, State, Status,
+    RestoreError, Score, Share, Sign, State, Status,
 };
 use berth_model::{
     BinaryId, ClusterTable, Digest, Features, NodeIdx, NodeSet, Pod, Release, Sym, Time, api, cluster_table::at,
@@ -84,6 +84,10 @@ pub(super) struct Script {
     /// The state that a plugin passes to the next version, and whether that version accepts it.
     pub(super) state: Option<Vec<u8>>,
     pub(super) refuse_state: bool,
+    /// The facts that the next plugin to be asked shares.
+    pub(super) facts: Vec<Fact>,
+    /// Whether plugins know nothing of their cycles any more.
+    pub(super) has_forgotten: bool,
     /// The generation of the cluster to which plugins were last updated, and the generation at the last answer of
     /// PreBind or Bind.
     pub(super) synced_to: u64,
@@ -171,6 +175,7 @@ impl Plugin for Fake {
             Hook::EndCycle => Some(HookRef::EndCycle(self)),
             Hook::Hosted => Some(HookRef::Hosted(self)),
             Hook::State => self.with(|script| script.state.is_some()).then_some(HookRef::State(self)),
+            Hook::Share => Some(HookRef::Share(self)),
             Hook::Follow | Hook::Reuse => None,
         }
     }
@@ -193,6 +198,9 @@ impl Hosted for Fake {
     }
     fn is_out_of_time(&self) -> bool {
         self.with(|script| script.has_no_time || script.time_for_reserve == Some(0))
+    }
+    fn knows(&self, _cycle: CycleId) -> bool {
+        !self.with(|script| script.has_forgotten)
     }
     fn pod_changed(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.note(format!("changed {} {}", call.pod.name, label(call)));
@@ -223,6 +231,12 @@ fn points() -> Points {
     use Point::{Bind, Filter, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue, Reserve, Score};
     let points = [PreEnqueue, Filter, PostFilter, Score, Reserve, Permit, PreBindPreFlight, PreBind, Bind, PostBind];
     points.into_iter().collect()
+}
+
+impl Share for Fake {
+    fn take_facts(&mut self) -> Vec<Fact> {
+        self.with(|script| std::mem::take(&mut script.facts))
+    }
 }
 
 impl State for Fake {

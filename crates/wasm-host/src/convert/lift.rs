@@ -5,8 +5,8 @@
 //! in their place.
 
 use berth_framework::{
-    ClusterEvent, Code, Effect, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome, Preemption,
-    RejectedNodes, Removal, Status,
+    ClusterEvent, Code, Effect, Fact, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome,
+    Preemption, RejectedNodes, Removal, Status,
 };
 use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
@@ -15,7 +15,7 @@ use crate::{
     bindings::{
         berth::scheduler::host,
         points::{lifecycle, permit, post_filter},
-        types,
+        shared_facts, types,
     },
     fault::Refused,
     limits::Limits,
@@ -47,6 +47,14 @@ pub(crate) fn outcome<T>(answer: Result<T, types::Status>, limits: &Limits) -> R
         Ok(value) => Ok(Ok(value)),
         Err(status) => failure(status, limits).map(Err),
     }
+}
+
+/// The facts that a plugin shares.
+pub(crate) fn facts(facts: Vec<shared_facts::Fact>, limits: &Limits) -> Result<Vec<Fact>, Refused> {
+    let lifted = facts.into_iter().map(|shared_facts::Fact { name, json }| {
+        Ok(Fact { name: text("the name of a fact", name, limits)?, json: json.map(Into::into) })
+    });
+    lifted.collect()
 }
 
 /// A set of nodes, which must be members of `of`, the nodes in the question.

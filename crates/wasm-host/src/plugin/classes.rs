@@ -21,6 +21,9 @@ type BindAnswer = Result<Vec<Effect>, Status>;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     known: EquivalenceCache<Class>,
+    /// Whether PreScore lets the plugin score pods of a class that it does not affect, so that a decision shows its
+    /// zeros.
+    shows_zeros: EquivalenceCache<bool>,
     /// The participation in the cycle that was asked about last.
     current: Option<(CycleId, Participation)>,
 }
@@ -149,6 +152,22 @@ impl Classes {
     pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) -> Option<CycleId> {
         let evicted = self.known.insert(pod, Class { reach, signature: None, shared: None });
         evicted?.shared.and_then(SharedCycle::unused)
+    }
+
+    /// Whether the plugin scores pods of this class although it does not affect them; `None` if it was not asked.
+    pub(super) fn shows_zeros(&mut self, pod: &Pod) -> Option<bool> {
+        self.shows_zeros.get(pod).copied()
+    }
+
+    /// Keeps the answer of PreScore about a pod that the plugin does not affect. It holds as long as the instance: a
+    /// decision may lack zeros, but the sums of scores are right.
+    pub(super) fn keep_shows_zeros(&mut self, pod: &Pod, shows_zeros: bool) {
+        match self.shows_zeros.get(pod) {
+            Some(known) => *known = shows_zeros,
+            None => {
+                self.shows_zeros.insert(pod, shows_zeros);
+            }
+        }
     }
 
     /// The signature of pods of this class, if the plugin was asked about them; `None` if their reach is not known.

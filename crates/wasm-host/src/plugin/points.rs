@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use berth_framework::{
-    Bind, Call, Code, DryRun, DryRunCase, Effect, Explain, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
-    Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight,
-    PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Sign, State, Status,
+    Bind, Call, Code, DryRun, DryRunCase, Effect, Explain, Fact, Failure, Filter, HintCall, Normalize, Permit,
+    PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Share, Sign,
+    State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
@@ -251,8 +252,21 @@ impl PostFilter for ComponentPlugin {
 }
 
 impl PreScore for ComponentPlugin {
+    /// The plugin is asked about one pod of each class that it does not affect. It may score such pods 0, and then a
+    /// decision shows its zeros, or skip them.
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
-        let Participation::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        let participation = self.enter(call)?;
+        let cycle = match participation {
+            Participation::In(cycle) => cycle,
+            Participation::Skipped => match self.classes.shows_zeros(call.pod) {
+                Some(true) => return Ok(()),
+                None if self.component.points.contains(Point::Score) => {
+                    self.begin_although_skipped(call)?;
+                    call.cycle
+                }
+                Some(false) | None => return Err(Status::skip()),
+            },
+        };
         if let Some(Some(answer)) = self.classes.pre_score(cycle) {
             return answer.clone();
         }
@@ -263,6 +277,9 @@ impl PreScore for ComponentPlugin {
         });
         self.rows = rows;
         let answer = answer?;
+        if participation == Participation::Skipped && is_kept(&answer) {
+            self.classes.keep_shows_zeros(call.pod, answer.is_ok());
+        }
         if let Some(kept) = self.classes.pre_score(cycle).filter(|_| is_kept(&answer)) {
             *kept = Some(answer.clone());
         }
@@ -296,6 +313,11 @@ impl Score for ComponentPlugin {
             None => scores.resize(scores.len() + nodes.len(), 0),
         }
         Ok(())
+    }
+
+    /// A plugin gives all nodes 0 for a pod that it does not affect.
+    fn common_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Option<i64> {
+        (self.enter(call) == Ok(Participation::Skipped)).then_some(0)
     }
 }
 
@@ -469,6 +491,20 @@ impl Explain for ComponentPlugin {
             let text = guest(&context.exports.explain)?.call_explain(context.store, cycle.0, node)?;
             Ok(lift::words(&text))
         })
+    }
+}
+
+impl Share for ComponentPlugin {
+    /// No facts after a fault: the next instance gets the facts of the lost one with its first delta.
+    fn take_facts(&mut self) -> Vec<Fact> {
+        if self.instance.is_none() {
+            return Vec::new();
+        }
+        let answer = self.call("take-facts", TimeLimit::Call, |context| {
+            let facts = guest(&context.exports.shared_facts)?.call_take_facts(context.store)?;
+            Ok(lift::facts(facts, context.limits)?)
+        });
+        self.note(answer).unwrap_or_default()
     }
 }
 

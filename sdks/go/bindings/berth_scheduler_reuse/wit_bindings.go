@@ -25,7 +25,7 @@ const (
 	// cycle for each pod.
 	Reach_Row uint8 = 1
 	// The plugin has nothing to do for pods like this one, with any data in the cluster: they may enter the queue, every
-	// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is not asked about them.
+	// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is asked about few of them.
 	Reach_Nothing uint8 = 2
 	// `nothing` for pods that change no answer when they are on nodes either, as long as the instance exists:
 	// `pods-placed` may lack them.
