@@ -15,7 +15,7 @@ impl ConditionReason {
     /// Every reason.
     pub const ALL: [Self; 3] = [Self::Unschedulable, Self::SchedulerError, Self::PreemptionByScheduler];
 
-    /// The reason as the condition has it.
+    /// The text of the reason in the condition.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

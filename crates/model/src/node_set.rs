@@ -287,7 +287,7 @@ impl FromIterator<NodeIdx> for NodeSet {
 #[inline]
 fn first_of_run(rows: &[NodeIdx]) -> Option<NodeIdx> {
     let first = *rows.first()?;
-    // The loop has no early end, so that several rows are compared at a time.
+    // The loop compares all rows without an early exit, so that several rows are compared at a time.
     let differs = rows.iter().zip(first.0..).fold(0, |differs, (row, expected)| differs | (row.0 ^ expected));
     (differs == 0).then_some(first)
 }

@@ -142,7 +142,8 @@ fn without_unused_fields(pod: &Pod, features: Features) -> Cow<'_, Pod> {
     Cow::Owned(pod)
 }
 
-/// Whether all ways of counting the pod only sum up the requests of its containers. The pod has nothing that some ways leave out.
+/// Whether each way of counting the pod gives the sum of its containers' requests. Such a pod has none of the parts
+/// that only some ways count.
 fn is_plain(pod: &Pod) -> bool {
     let is_resized = |status: &ContainerStatus| status.resources.is_some() || status.allocated_resources.is_some();
     pod.spec.init_containers.is_empty()
@@ -158,7 +159,7 @@ pub fn spec_requests(pod: &Pod) -> Requests {
     Requests::from_list(&pod_requests(pod, &Options::default()))
 }
 
-/// The amounts by which a node's usage grows while the pod is there: the larger of the spec and of the state of a resize.
+/// The amounts that the pod adds to the usage of its node: the larger of the spec and of the state of a resize.
 #[must_use]
 pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
     Requests::from_list(&pod_requests(pod, &placed(resizes)))
@@ -211,14 +212,13 @@ fn container_defaults() -> ResourceList {
     .into()
 }
 
-/// The quantity in thousandths; the largest number if the quantity exceeds it. Kubernetes' conversion of such a
-/// quantity gives an arbitrary number, for example a negative one, with which a pod that asks for too much would fit
-/// everywhere.
+/// The quantity in thousandths. A quantity beyond `i64` gives the largest `i64`. Kubernetes converts such a quantity to
+/// an arbitrary number, for example a negative number. A pod with such a request would then fit on every node.
 fn thousandths(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
 }
 
-/// The quantity in whole units; the largest number if the quantity exceeds it.
+/// The quantity in whole units. A quantity beyond `i64` gives the largest `i64`.
 fn units(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_units(i64::MAX, Format::DecimalSi) { i64::MAX } else { quantity.value() }
 }
@@ -466,7 +466,7 @@ pub fn is_extended_resource_name(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     !is_native
         && !name.starts_with("requests.")
-        // Quotas must be able to name the resource as well.
+        // A ResourceQuota must be able to name the resource with the prefix `requests.`.
         && qualified_name::problems(&format!("requests.{name}")).is_empty()
 }
 

@@ -11,7 +11,7 @@ pub struct PendingPods {
     pub active: usize,
     /// Pods in backoffQ.
     pub backoff: usize,
-    /// Unschedulable pods, without gated pods.
+    /// Unschedulable pods. Gated pods are not included.
     pub unschedulable: usize,
     /// Pods that a PreEnqueue plugin keeps out of activeQ.
     pub gated: usize,

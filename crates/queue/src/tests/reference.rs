@@ -98,7 +98,7 @@ impl Answers {
     }
 }
 
-/// Pods of one kind are alike.
+/// Pods of one kind are equivalent.
 pub(super) fn kind(pod: u8) -> u8 {
     pod % 3
 }
