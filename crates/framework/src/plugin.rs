@@ -152,7 +152,7 @@ declare! {
     Score score "Score";
     /// Brings the plugin's own scores into 0 to 100.
     Normalize normalize "ScoreExtensionNormalize";
-    /// Follows that the pod is about to take a node's resources.
+    /// Learns that the pod is about to take a node's resources.
     Reserve reserve "Reserve";
     /// Decides whether and when the pod may be bound.
     Permit permit "Permit";
@@ -162,7 +162,7 @@ declare! {
     PreBind pre_bind "PreBind";
     /// Binds the pod to its node.
     Bind bind "Bind";
-    /// Follows that the pod was bound.
+    /// Learns that the pod was bound.
     PostBind post_bind "PostBind";
     /// Says whether an event makes another attempt of a rejected pod worthwhile.
     QueueingHint queueing_hint "QueueingHint";
@@ -351,7 +351,7 @@ impl FromIterator<Point> for Points {
 pub struct PluginIdx(pub u32);
 
 impl PluginIdx {
-    /// A value that stands for no plugin: something else rejected a pod.
+    /// The value for a rejection that comes from no plugin.
     pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
 
     /// The position as an index.
@@ -368,7 +368,7 @@ pub struct PluginVersion {
     pub name: String,
     /// The version in the manifest, for people.
     pub version: String,
-    /// The binary; `None` for a stand-in of a plugin that has no binary in service.
+    /// The binary; `None` for a stand-in, because its plugin has no binary in service.
     pub binary: Option<BinaryId>,
 }
 

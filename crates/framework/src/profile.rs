@@ -214,7 +214,8 @@ impl Profile {
             let place = before.instances.iter().position(|old| old.name == instance.name);
             let goes_on = place.and_then(|place| before.instances.get_mut(place)).is_some_and(|old| {
                 let (is_old, is_new) = (old.plugin.version(), instance.plugin.version());
-                // A stand-in for a missing binary says why it is missing, and the newer stand-in has the newer reason.
+                // A stand-in says why the binary is missing. The new stand-in has the newer reason, so it replaces the
+                // old stand-in.
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
@@ -232,16 +233,17 @@ impl Profile {
         different
     }
 
-    /// The native plugins, with what they have read of the table, for [`Self::continue_natives`] of a later profile.
+    /// The native plugins, with the data that they have read from the table, for [`Self::continue_natives`] of a later
+    /// profile.
     #[must_use]
     pub fn into_natives(self) -> Vec<Instance> {
         let is_native = |instance: &Instance| instance.plugin.version().binary == Some(BinaryId::Native);
         self.instances.into_iter().filter(is_native).collect()
     }
 
-    /// Takes over native plugins of an earlier profile, each in place of the own plugin with the same name and the same
-    /// arguments. They must have been asked about the same table, and no cycle that they know may be used again. The
-    /// others are dropped.
+    /// Takes over native plugins of an earlier profile. Each replaces the plugin of this profile with the same name and
+    /// the same arguments. The plugins must have been asked about the same table, and no cycle that they know may be
+    /// used again. Plugins without such a counterpart are dropped.
     pub fn continue_natives(&mut self, earlier: Vec<Instance>) {
         for Instance { name, args, plugin, .. } in earlier {
             let own = self.instances.iter_mut().find(|own| own.name == name);
@@ -305,7 +307,8 @@ impl Profile {
         Some(Status::unresolvable(format!("plugin {:?} cannot decide about this pod: {reason}", instance.name)))
     }
 
-    /// The first plugin that must not judge pods and has no PreFilter, which would say which pods the plugin affects.
+    /// The first plugin that must not judge pods and has no PreFilter. Without PreFilter, it is unknown which pods the
+    /// plugin affects.
     pub(crate) fn blind_to_all(&self) -> Option<Refusal> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
@@ -346,8 +349,8 @@ impl Profile {
     }
 
     /// Updates the replicas of plugins at Reserve that follow pods, before one of their pods leaves its node. A plugin
-    /// learns that the pod left only if it knew that the pod came, and only then releases what it reserved. A plugin
-    /// without time is informed later.
+    /// learns that the pod left only if the plugin knew that the pod came. Only then does it release what it reserved.
+    /// A plugin without time is informed later.
     pub fn show_pods_to_reservers(&mut self, source: &dyn DeltaSource) {
         for (_, instance) in self.hosted() {
             if !instance.points.contains(Point::Reserve) || !instance.plugin.manifest().needs.pods {
@@ -385,8 +388,8 @@ impl Profile {
         (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted)
     }
 
-    /// Checks in the middle of a cycle whether a plugin still has time. An optional plugin without time is passed over
-    /// from now on.
+    /// Checks in the middle of a cycle whether a plugin still has time. If an optional plugin has no time, the
+    /// scheduler skips it afterwards.
     ///
     /// # Errors
     /// The plugin has used up its share and may not be passed over.
@@ -396,7 +399,7 @@ impl Profile {
         if instance.plugin.is_out_of_time() { instance.plugin.has_time() } else { Ok(()) }
     }
 
-    /// Whether pods of the profile wait while all plugins together have no time. They wait if
+    /// Whether pods of the profile wait while all plugins together have no time. The pods wait if
     /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for a plugin of the profile.
     pub fn waits_for_time(&mut self) -> bool {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))

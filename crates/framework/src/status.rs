@@ -19,7 +19,7 @@ pub enum Code {
     Wait,
     /// The plugin has nothing to say in this cycle.
     Skip,
-    /// The pod is rejected until something outside the scheduler happens; that event skips the backoff.
+    /// The pod is rejected until an event outside the scheduler. This event lets the pod skip its backoff.
     Pending,
 }
 

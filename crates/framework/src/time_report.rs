@@ -18,7 +18,7 @@ pub struct Share {
     pub burst: Duration,
 }
 
-/// A report names this number of the plugins or namespaces that took the most time.
+/// The number of plugins or namespaces that a report names. It names those that took the most time.
 const NAMED: usize = 5;
 
 /// A report that a share is used up. Reports of one kind are at least [`SchedulingTime::REPORT_EVERY`] apart.

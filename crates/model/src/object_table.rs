@@ -171,7 +171,7 @@ pub struct ObjectView<T> {
     decode: Decode<T>,
     by_name: ByName<Arc<T>>,
     problems: ByName<String>,
-    /// The namespaces and names of the objects whose problem is new, or changed, since the refresh before the last.
+    /// The namespaces and names of the objects whose problem appeared or changed in the last refresh.
     new_problems: Vec<(String, String)>,
     /// The position up to which this view has followed the changes of its kind; `None` if the table does not have the
     /// kind.

@@ -1,7 +1,8 @@
 //! The answers that are kept by plugin and node: which plugin removed a node, and each score.
 //!
-//! The cycles of a class add answers, and the decision of each of these cycles holds them too. They are copied if an
-//! answer changes while a decision of an earlier cycle is still held. A decision that was given back causes no copy.
+//! Each cycle of a class adds answers, and the decision of each cycle holds the answers as well. If an answer changes
+//! while an earlier decision still holds the answers, all answers are copied. A decision that was given back causes no
+//! copy.
 
 use berth_model::{NodeIdx, NodeSet};
 
@@ -57,8 +58,8 @@ impl KeptAnswers {
         self.removed.iter_mut().for_each(|removed| removed.rows.remove(row));
     }
 
-    /// Notes that a Filter plugin removed these rows. `position` is its position among the plugins whose answers are
-    /// kept.
+    /// Notes that a Filter plugin removed these rows. `position` is the plugin's position among the plugins whose
+    /// answers are kept.
     pub(in crate::run) fn remove(&mut self, position: usize, rows: &NodeSet) {
         if let Some(removed) = self.removed.get_mut(position) {
             removed.rows.union(rows);
