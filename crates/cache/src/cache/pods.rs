@@ -160,7 +160,8 @@ impl Cache {
             Some(known) if known.node == node && same_usage(&known.pod, &pod) => {
                 let was_assumed = known.is_assumed();
                 known.state = State::Added;
-                // A pod is assumed before its `spec.nodeName` is set. Rules that look at placed pods ignore this difference.
+                // A pod is assumed before its `spec.nodeName` is set. Rules that look at placed pods ignore this
+                // difference.
                 let looks_alike = known.pod.is_same_elsewhere(&pod);
                 let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);

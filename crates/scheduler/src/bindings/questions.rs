@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use berth_framework::PluginIdx;
 
-/// A question that must be asked before the pod can go on.
+/// A question that must be asked before the pod can continue.
 #[derive(Debug)]
 pub(super) enum Question {
     /// Permit released the pod; PreBind is next, or Bind.
     Permitted,
     /// An object has changed for which these plugins, by name, hold the pod at Permit.
     PermitAgain { again: Vec<Arc<str>> },
-    /// PreBind of the plugins whose wait is over, then of the plugins after them.
+    /// PreBind of the plugins whose wait is over, then of the plugins after these.
     PreBind { again: Vec<PluginIdx> },
     /// Bind, because no extender has bound the pod.
     Bind,
