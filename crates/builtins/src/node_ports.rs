@@ -47,8 +47,8 @@ fn check(pod: &Pod, in_use: &[HostPort]) -> Status {
 }
 
 impl NodePorts {
-    /// The ports in use on the node of `case` that may conflict. The ports of a node are a set, as in kube-scheduler: a
-    /// port of a removed pod is free even if another pod on the node uses it too.
+    /// The ports in use on the node of `case` that may conflict. As in kube-scheduler, the ports of a node are a set: a
+    /// port of a removed pod is free even if another pod on the node uses this port too.
     fn ports_of_case(&mut self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> &[HostPort] {
         let ports = |index: &u32| pods.get(*index as usize).map_or(&[][..], |pod| &pod.host_ports);
         let is_removed = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));

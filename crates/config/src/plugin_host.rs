@@ -117,8 +117,7 @@ pub struct PluginLimits {
     pub call_time: Duration,
     /// The processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     pub lifecycle_time: Duration,
-    /// The processor time of one of these calls (`describe` to a full delta) if the scheduling thread waits for the
-    /// call.
+    /// The processor time of a call of the kinds in [`Self::lifecycle_time`], if the scheduling thread waits for it.
     pub scheduling_thread_time: Duration,
     /// The processor time of `post-filter` with its dry runs.
     pub post_filter_time: Duration,
