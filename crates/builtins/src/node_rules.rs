@@ -96,7 +96,7 @@ pub(crate) trait Term {
     /// Whether the term can match a node. A term matches no node if it has no requirements or does not parse.
     fn can_match(&self) -> bool;
 
-    /// The requirements; a node must meet all of them.
+    /// The requirements. A node must meet all of them.
     fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>>;
 
     fn narrow(&self, table: &ClusterTable, nodes: &mut NodeSet) {

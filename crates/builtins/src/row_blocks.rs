@@ -199,7 +199,7 @@ mod tests {
         testing::{TestCluster, pod_of},
     };
 
-    /// Amounts of all magnitudes; most of them small.
+    /// Amounts of all magnitudes. Most of the amounts are small.
     fn amounts() -> impl Strategy<Value = i64> {
         prop_oneof![0..200_i64, 0..SMALL, Just(SMALL - 1), Just(0)]
     }

@@ -130,7 +130,7 @@ impl Cache {
         self.zones.settle();
     }
 
-    /// All nodes, as of the last [`Self::settle`]. The order takes one node of each zone in turn.
+    /// All nodes, as of the last [`Self::settle`]. The zones alternate in the list.
     #[must_use]
     pub fn order(&self) -> &[NodeIdx] {
         self.zones.order()

@@ -1,5 +1,5 @@
-//! The order in which nodes are visited. The order takes one node of each zone in turn, so that neighbours in the list
-//! rarely fail together.
+//! The order in which nodes are visited. The zones alternate in this order, so that neighbours in the list rarely fail
+//! together.
 //!
 //! A node that only changes its zone keeps its place in the list until the next node comes or goes, as in Kubernetes.
 

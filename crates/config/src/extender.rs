@@ -1,4 +1,5 @@
-//! HTTP extenders: helpers of the scheduler outside its process. They exist for compatibility with kube-scheduler.
+//! HTTP extenders: services outside the scheduler's process that take part in its decisions. Berth supports them for
+//! compatibility with kube-scheduler.
 
 use std::{collections::BTreeSet, time::Duration};
 

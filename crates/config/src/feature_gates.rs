@@ -9,7 +9,8 @@ use berth_model::{Feature, Features, Release, features::FeatureKind};
 
 /// The gates of 1.36.2, one per line: the name, the stage, the default, and `locked` if the gate cannot be switched.
 const IN_1_36: &str = include_str!("feature_gates_1.36.txt");
-/// The changes in 1.37, in the same form; `removed` removes a gate. Only gates that the scheduler reads are listed.
+/// The changes in 1.37, in the same form. The word `removed` removes a gate. Only gates that the scheduler reads are
+/// listed.
 const CHANGES_OF_1_37: &str = include_str!("feature_gates_1.37_changes.txt");
 
 /// A feature gate.

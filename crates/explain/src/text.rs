@@ -388,7 +388,7 @@ fn write_preemption(out: &mut String, preemption: &Preemption) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what each plugin refuses on its own and why, and what plugins say in their own words.
+/// Writes the refusals of each plugin on its own with their reasons, and the plugins' own words.
 fn write_plugins(out: &mut String, analysis: &Analysis) -> fmt::Result {
     for report in &analysis.plugins {
         writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;

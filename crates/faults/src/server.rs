@@ -1,4 +1,4 @@
-//! The server: its connections, and the way of each request past the rules to the handler.
+//! The server. It accepts connections, and applies the rules to each request before the handler gets the request.
 
 use std::{future::Future, sync::Arc, time::Duration};
 

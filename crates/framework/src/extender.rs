@@ -1,7 +1,7 @@
 //! Extenders: services outside the process that, like plugins, filter and score nodes, choose victims and bind pods.
 //!
-//! Extenders belong to the scheduler, not to a profile. The host knows how to reach them; [`run`](crate::run) knows
-//! what their answers mean. The counterpart in kube-scheduler is `pkg/scheduler/extender.go`.
+//! Extenders belong to the scheduler, and not to a profile. The host sends requests to extenders, and
+//! [`run`](crate::run) interprets the answers. The counterpart in kube-scheduler is `pkg/scheduler/extender.go`.
 
 use std::fmt::{Debug, Display};
 
@@ -19,7 +19,7 @@ pub struct ExtenderIdx(pub usize);
 pub struct ExtenderProfile {
     /// The address of the extender. Log lines name the extender by this address.
     pub name: String,
-    /// Whether the attempt goes on without the extender when it fails.
+    /// Whether the attempt continues without the extender when the extender fails.
     pub is_ignorable: bool,
     /// Whether the extender has a filter verb.
     pub filters: bool,

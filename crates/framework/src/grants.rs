@@ -88,8 +88,8 @@ pub enum Namespaces {
 }
 
 /// Core kinds that give power over the cluster, or rights that no rule mentions. Some of these kinds run pods, and so
-/// can use any service account. The others are credentials, nodes, volumes on the nodes' file systems, and whole
-/// namespaces. `*` does not cover these kinds, neither as a kind nor as a group.
+/// can use any service account. The other kinds are credentials, nodes, volumes on the nodes' file systems, and whole
+/// namespaces. `*` covers these kinds neither as a kind nor as a group.
 const GUARDED_KINDS: [&str; 9] = [
     "Binding",
     "Namespace",

@@ -19,9 +19,9 @@ pub trait EndCycle {
 /// A hook of plugins that keep data which they compute from the table.
 pub trait Follow {
     /// Called inside a component after its replica changed. The plugin can process the changes here, in portions and
-    /// within the time of a sync. Otherwise it would have to process all of them in the next cycle. A native plugin
-    /// that schedules pods is not called, because it processes the changes in the cycle. A native plugin that is kept
-    /// for questions about pods is called between two questions.
+    /// within the time of a sync. Otherwise the plugin would have to process all changes in the next cycle. A native
+    /// plugin that schedules pods is not called, because it processes the changes in the cycle. A native plugin that is
+    /// kept for questions about pods is called between two questions.
     fn follow(&mut self, table: &ClusterTable);
 }
 

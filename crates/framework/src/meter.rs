@@ -45,7 +45,7 @@ pub struct PluginTime {
     pub point: &'static str,
     /// The code of the plugin's answer.
     pub code: Code,
-    /// The time until the plugin answered. A call of Filter or Score is about many nodes at once.
+    /// The time until the plugin answered. One call of Filter or Score is about many nodes.
     pub duration: Duration,
 }
 
@@ -64,8 +64,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it
-    /// counts once for each node.
+    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod. At Filter and Score, a
+    /// call counts once for each node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
         self.calls[point].get(plugin.index()).copied().unwrap_or(0)

@@ -39,8 +39,8 @@ pub trait Plugin: Send + 'static {
     fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>>;
 }
 
-/// Makes three things from a table of traits: the enum of their names, the enum of references to them, and an accessor
-/// for each trait.
+/// Makes three things from a table of traits: the enum of the traits' names, the enum of references to the traits, and
+/// an accessor for each trait.
 macro_rules! declare {
     (
         $(#[$kind_doc:meta])*

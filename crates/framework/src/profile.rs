@@ -1,7 +1,7 @@
 //! A profile: the plugins that run for one `schedulerName`, with their points, order and weights.
 //!
-//! The lists are final; `berth_config` merges them from a configuration file. A plugin is identified by its position in
-//! the profile, [`PluginIdx`], so the loops over plugins never compare strings.
+//! `berth_config` merges the lists from a configuration file, so the lists here are final. A plugin is identified by
+//! its position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
 use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 
@@ -349,8 +349,8 @@ impl Profile {
     }
 
     /// Updates the replicas of plugins at Reserve that follow pods, before one of their pods leaves its node. A plugin
-    /// learns that the pod left only if the plugin knew that the pod came. Only then does it release what it reserved.
-    /// A plugin without time is informed later.
+    /// learns that the pod left only if the plugin knew that the pod came. A plugin that does not learn this keeps its
+    /// reservation. A plugin without time is informed later.
     pub fn show_pods_to_reservers(&mut self, source: &dyn DeltaSource) {
         for (_, instance) in self.hosted() {
             if !instance.points.contains(Point::Reserve) || !instance.plugin.manifest().needs.pods {
@@ -541,7 +541,7 @@ impl Instance {
         &self.name
     }
 
-    /// Whether the plugin says how far its answers reach.
+    /// Whether the plugin has the hook Reuse.
     pub(crate) fn has_reuse(&self) -> bool {
         self.has_reuse
     }

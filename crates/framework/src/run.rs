@@ -167,7 +167,7 @@ impl Attempt {
 }
 
 impl Refusal {
-    /// The refusal of a plugin. A rejection stays unchanged; any other status becomes an error that names the plugin.
+    /// The refusal of a plugin. A rejection stays unchanged. Any other status becomes an error that names the plugin.
     fn new(profile: &Profile, plugin: PluginIdx, status: Status, doing: &str) -> Self {
         if status.code.is_rejected() {
             return Self { plugin, status };

@@ -103,7 +103,7 @@ struct Bucket {
     reported: Option<Duration>,
 }
 
-/// Why a plugin may not be asked now.
+/// The reason why a plugin may not be asked at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTime {
     /// The plugin has used up its own share.
@@ -308,7 +308,8 @@ impl SchedulingTime {
         })
     }
 
-    /// The namespaces whose pods must wait for others, because they have used up their share for long searches.
+    /// The namespaces whose pods must wait for other pods, because the namespaces have used up their share for long
+    /// searches.
     #[must_use]
     pub fn spent_searches(&self) -> SpentSearches {
         let mut spent = SpentSearches::default();

@@ -105,8 +105,8 @@ impl Status {
     }
 }
 
-/// The maximum number of bytes of one reason that are shown, so that a long reason leaves room for others. The note of
-/// an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
+/// The maximum number of bytes of one reason that are shown, so that a long reason leaves room for other reasons. The
+/// note of an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
 const MAX_REASON_BYTES: usize = 1 << 10;
 /// The maximum number of bytes of a list of reasons. A condition's message has at most two lists, of nodes and of
 /// PostFilter. PodCondition has no limit, and is written again with every attempt whose reasons differ. The reasons of

@@ -1,4 +1,4 @@
-//! Traces of attempts: which attempts are traced, and the spans that a meter records of them.
+//! Traces of attempts: the choice of the attempts that are traced, and the spans that a meter records.
 //!
 //! A span is a plain value with two instants. The host turns spans into spans of its tracing system. The number of an
 //! attempt decides whether the attempt is traced, so each part of the program that knows this number comes to the same

@@ -1,4 +1,4 @@
-//! The consequences of an event: what the scheduler must do, and what operators must know.
+//! The consequences of an event: the swaps for the scheduler, and the notices for operators.
 
 use berth_model::{Digest, PluginName};
 

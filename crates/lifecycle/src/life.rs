@@ -30,8 +30,8 @@ pub(crate) enum Life<B> {
         /// The probation; `None` once it is over. Faults count even while the first instances are made.
         probation: Option<ProbationSoFar>,
     },
-    /// The file's binary serves under observation. If the binary fails, its fallback replaces it; without a fallback it
-    /// is quarantined.
+    /// The file's binary serves under observation. If the binary fails, its fallback replaces it. Without a fallback,
+    /// the plugin is quarantined.
     OnProbation { installed: Installed<B>, probation: ProbationSoFar },
     /// The file's binary serves.
     Serving { installed: Installed<B> },
@@ -90,11 +90,11 @@ pub(crate) struct RefusedFile {
 /// The reason for which the content of a file does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
-    /// The content of the file, or a grant that its plugin lacks. It is checked again after a restart.
+    /// The content of the file, or a grant that its plugin lacks. The file is checked again after a restart.
     File,
     /// No profile could take the binary. A profile with other arguments may take it.
     Profile,
-    /// The binary served and was replaced. It is not tried again even after a restart.
+    /// The binary served and was replaced. The file is not tried again, even after a restart.
     Failure,
 }
 

@@ -1,4 +1,4 @@
-//! The keys of changed things, for a reader that follows them.
+//! The keys of changed objects, for a reader that follows the changes.
 
 /// The keys of the objects that changed since the last [`Self::drain`], in order. One step of a pod may note the same
 /// key several times, so a key may be listed several times, but never twice in a row. While no reader follows, no key

@@ -3,7 +3,7 @@
 /// The reason of a condition that the scheduler writes. The names are those of `k8s.io/api/core/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionReason {
-    /// The pod fits on no node now, or a plugin holds the pod back.
+    /// The pod fits on no node at the moment, or a plugin holds the pod back.
     Unschedulable,
     /// The attempt ended with an error.
     SchedulerError,

@@ -1,7 +1,7 @@
 //! The changes in a [`ClusterTable`](crate::cluster_table::ClusterTable) since a replica was last updated, as columns.
 //!
-//! A delta contains only the columns that its replica declared a need for, and in each column only the rows that
-//! changed. A replica that applies every delta in order, or one full delta, equals its source in those columns.
+//! A delta contains only the columns that its replica needs, and in each column only the rows that changed. A replica
+//! that applies every delta in order, or one full delta, equals its source in those columns.
 
 use std::sync::Arc;
 

@@ -189,7 +189,7 @@ features! {
 pub struct Features(u64);
 
 impl Features {
-    /// The field of a built-in plugin's args that contains them.
+    /// The field of a built-in plugin's args that contains the features.
     pub const IN_ARGS: &str = "features";
 
     /// The features that are on in `release` by default.

@@ -23,7 +23,7 @@ use crate::{
 /// each.
 const MAX_IMAGE_NAMES: usize = 4096;
 
-/// The pod as plugins see it. The release and its gates decide how its requests are counted.
+/// The pod as plugins see it. The release and its gates decide how the pod's requests are counted.
 pub fn pod(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
     let images = images(&pod.spec, &mut symbols);

@@ -1,6 +1,6 @@
 //! Kinds of objects by their names in the API, in manifests and in events.
 
-/// A kind of object. The kind or the plural may be empty if only the API server knows it.
+/// A kind of object. If only the API server knows the kind or the plural, this part is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindRef {
     /// The API group; empty for the core group.

@@ -76,11 +76,11 @@ pub enum TolerationOperator {
 /// `spec.taints[].effect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaintEffect {
-    /// The taint keeps pods away that do not tolerate it.
+    /// Pods that do not tolerate the taint are kept off the node.
     NoSchedule,
-    /// The taint lowers the node's score for pods that do not tolerate it.
+    /// The node's score is lower for pods that do not tolerate the taint.
     PreferNoSchedule,
-    /// The taint keeps pods away that do not tolerate it, and evicts them if they run.
+    /// Pods that do not tolerate the taint are kept off the node, and are evicted if they run on it.
     NoExecute,
 }
 

@@ -55,7 +55,7 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and all others as
+/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and all other amounts as
 /// decimals of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is
 /// part of the value.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! The resources that a pod needs from a node: the requests of its containers, combined as the scheduler counts them.
 //!
-//! A pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`]
-//! with different options. The rules are in Kubernetes' documentation on init and sidecar containers (resource
-//! sharing), pod overhead, pod-level resources and in-place resize, and in
+//! A pod is counted in several ways. Each way has a function named after its use. All of these functions call
+//! [`pod_requests`] with different options. The rules are in Kubernetes' documentation on init and sidecar containers
+//! (resource sharing), pod overhead, pod-level resources and in-place resize, and in
 //! `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -44,7 +44,7 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
-/// The treatment of a resize in progress, besides the spec.
+/// The treatment of a resize in progress, in addition to the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
     /// The resize does not count, only the spec.
@@ -71,7 +71,7 @@ impl Resizes {
 /// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The treatment of a resize in progress (`status`), besides the spec.
+    /// The treatment of a resize in progress (`status`), in addition to the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
@@ -179,9 +179,9 @@ pub fn placed_non_zero(pod: &Pod, resizes: Resizes) -> NonZeroRequests {
     NonZeroRequests { milli_cpu: requests.milli_cpu, memory: requests.memory }
 }
 
-/// The amounts with which NodeResourcesFit scores. Containers without requests have defaults. As a quirk of Kubernetes, pod-level
-/// resources do not count, although its filter counts them (`calculatePodResourceRequest` in kube-scheduler's
-/// `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`).
+/// The amounts with which NodeResourcesFit scores. Containers without requests have defaults. As a quirk of Kubernetes,
+/// pod-level resources do not count, although the filter of NodeResourcesFit counts them (`calculatePodResourceRequest`
+/// in kube-scheduler's `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`).
 #[must_use]
 pub fn scoring_requests(pod: &Pod) -> Requests {
     let options = Options { skip_pod_level: true, container_defaults: container_defaults(), ..Options::default() };

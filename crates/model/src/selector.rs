@@ -98,14 +98,14 @@ impl fmt::Display for LabelMatcher {
 
 impl NodeMatcher {
     /// Compiles a selector. Terms without requirements are left out. A term with errors matches nothing and does not
-    /// affect others.
+    /// affect other terms.
     #[must_use]
     pub fn compile(selector: &api::NodeSelector) -> Self {
         let terms = selector.node_selector_terms.iter().enumerate().filter(|(_, term)| !is_empty(term));
         Self { terms: terms.map(|(at, term)| NodeTerm::compile(&format!("nodeSelectorTerms[{at}]"), term)).collect() }
     }
 
-    /// Checks the terms for errors for which the API server would refuse them.
+    /// Checks that the API server would accept the terms.
     ///
     /// # Errors
     /// The API server would refuse the selector. The error contains all that is wrong with it.

@@ -1,9 +1,9 @@
 //! Interned strings.
 //!
 //! The host owns one table and announces each symbol to the replicas before its first use. Interned pods and nodes keep
-//! their symbols in use ([`Uses`]). Once most symbols are unused, they are freed step by step: replicas are informed,
-//! and another string gets the number later. A fixed prefix of well-known names has the same symbols in every table,
-//! permanently and without being announced.
+//! their symbols in use ([`Uses`]). Once most symbols are unused, they are freed step by step. The replicas are
+//! informed, and the number of a freed symbol is later given to another string. A fixed prefix of well-known names has
+//! the same symbols in every table, permanently and without being announced.
 
 mod journal;
 mod temporary;

@@ -24,7 +24,7 @@ pub(crate) const MAX_BYTES: usize = 32 << 20;
 /// The label under which metrics count activations.
 pub(crate) static FORCE_ACTIVATE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("ForceActivate"));
 
-/// The running attempts, and the log of events since the oldest of them began.
+/// The running attempts, and the log of events since the oldest running attempt began.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     attempts: FxHashMap<PodUid, Attempt>,

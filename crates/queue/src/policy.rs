@@ -6,7 +6,7 @@ use berth_model::{Pod, Time};
 
 use crate::{movement::Movement, object_event::ObjectEvent};
 
-/// The plugins as the queue sees them.
+/// The interface through which the queue asks plugins.
 pub trait Policy {
     /// Whether this pod may enter activeQ. `gated_by` names the plugin that kept the pod out the last time. That plugin
     /// is asked first.

@@ -144,7 +144,7 @@ impl Queue {
         first.map(|record| record.queued_at + 1)
     }
 
-    /// The time at which [`Queue::flush`] next moves a pod or searches for one.
+    /// The time at which [`Queue::flush`] next has pods to move, or pods to check.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let leftover = (!self.places.pool().is_empty()).then_some(self.next_leftover_flush);
@@ -177,7 +177,7 @@ impl Queue {
         PodEventLabels::of(self.settings.features)
     }
 
-    /// Whether the pod waits in the queue; a pod in flight does not.
+    /// Whether the pod waits in the queue. A pod in flight does not wait.
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {
         self.places.get(uid).is_some()

@@ -294,7 +294,7 @@ fn activation_needs_no_event() {
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
 }
 
-/// A plugin may activate a pod any number of times while it holds it at Permit.
+/// While a plugin holds a pod at Permit, the plugin may activate the pod any number of times.
 #[test]
 fn a_pod_in_flight_is_activated_once() {
     let (mut queue, mut policy) = (queue(), Fake::default());

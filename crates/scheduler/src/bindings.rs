@@ -206,7 +206,7 @@ impl Bindings {
         !self.inbox.is_empty()
     }
 
-    /// Whether pods could go on if plugins had time to be asked or informed about them.
+    /// Whether pods could continue if plugins had time to be asked or informed about the pods.
     pub(crate) fn is_any_ready(&self) -> bool {
         !self.ready.is_empty() || !self.released.is_empty() || !self.announcements.is_empty()
     }

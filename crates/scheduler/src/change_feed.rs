@@ -40,7 +40,7 @@ pub(crate) type Json = Arc<[u8]>;
 pub struct ChangeBatch {
     /// Whether the earlier batches are obsolete, so that the copy starts again.
     pub is_first: bool,
-    /// Whether the copy is complete with this batch. It then equals the scheduler's state at that time.
+    /// Whether the copy is complete with this batch. A complete copy equals the scheduler's state at that time.
     pub is_complete: bool,
     /// The time at which the batch was made, by the scheduler's clock.
     pub as_of: Time,
@@ -126,7 +126,7 @@ pub(crate) struct ChangeFeeds {
 }
 
 impl ChangeFeeds {
-    /// The next batch for a copy. The first call for a copy begins to note what changes.
+    /// The next batch for a copy. With the first call for a copy, the scheduler begins to note changes.
     pub(crate) fn batch(
         &mut self,
         copy: CopyKind,
@@ -161,7 +161,7 @@ impl ChangeFeeds {
     }
 }
 
-/// The keys of what changed.
+/// The keys of the changed entries.
 #[derive(Debug, Default)]
 struct Changed {
     nodes: Vec<Sym>,

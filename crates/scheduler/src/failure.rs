@@ -74,7 +74,7 @@ impl Nomination {
 }
 
 impl AttemptFailure<'static> {
-    /// The failure of an attempt that broke; no plugin rejected the pod.
+    /// The failure of an attempt that broke. No plugin rejected the pod.
     pub(crate) fn error(status: &Status) -> Self {
         let status = Status::error(status.message());
         Self { cause: FailureCause::Unable(status), nomination: Nomination::Clear }

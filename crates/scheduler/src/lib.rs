@@ -1,4 +1,5 @@
-//! The scheduler as a state machine: it places one pod at a time, and carries out what follows.
+//! The scheduler as a state machine. It places one pod at a time, and takes the pod through all steps until it is
+//! bound.
 //!
 //! [`Event`]s come in and [`Action`]s go out. The time is a parameter. The host passes events to [`Scheduler::handle`],
 //! and calls [`Scheduler::run`] as long as there is more to do. The host carries out the actions of
@@ -19,8 +20,8 @@
 //!
 //! - the time of each event and each [`Scheduler::run`], and the end of each turn: after [`Scheduler::EVENTS_PER_TURN`]
 //!   events, or after [`Scheduler::TURN`] by the clock of [`Scheduler::with_clock`];
-//! - the budgets of processor time (`SchedulingTime` of [`Scheduler::with_time`]), which decide whose pods wait for
-//!   others and which plugin is not asked;
+//! - the budgets of processor time (`SchedulingTime` of [`Scheduler::with_time`]), which decide which pods wait for
+//!   other pods and which plugin is not asked;
 //! - the answers of plugins behind a [`Handle`], including faults and time-outs of components
 //!   ([`Event::PluginFaulted`]);
 //! - the answers of extenders ([`Reconfiguration::extenders`], [`Scheduler::with_extenders`]);

@@ -102,7 +102,7 @@ impl Scheduler {
         self
     }
 
-    /// Sets the accounts that decide which pods wait for others. The default accounts let no pod wait.
+    /// Sets the accounts that decide which pods wait for other pods. With the default accounts, no pod waits.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);

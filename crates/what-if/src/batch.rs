@@ -464,7 +464,7 @@ impl Asking<'_, '_> {
         Ok(())
     }
 
-    /// The smallest number of nodes of the group with which as many pods are placed as with all of them.
+    /// The smallest number of nodes of the group with which as many pods are placed as with all nodes of the group.
     fn size(&mut self, group: &NodeGroup) -> Result<NodeGroupAnswer, BatchError> {
         let template = template(&group.name, &group.node)?;
         let mut place = |n: usize| self.place(&group.name, &[], &[(n, template.clone())]);

@@ -1,5 +1,5 @@
-//! Manifests. A manifest is a text of YAML or JSON with one or several documents, including `List`s. The module splits
-//! it into objects.
+//! Manifests. A manifest is a text of YAML or JSON with one or several documents. This module splits manifests,
+//! including `List`s, into objects.
 //!
 //! Each document is read separately, so that an invalid document does not affect the other documents, and an error
 //! names the file, line, object and field.

@@ -83,7 +83,7 @@ pub struct Placing<'a> {
     journal: Option<Vec<Step>>,
     evictions: Vec<Eviction>,
     n_failed_since_change: u64,
-    /// The time when a pod was last evicted, if there was no [`Self::flush`] since.
+    /// The time of the last eviction; `None` if [`Self::flush`] was called after the last eviction.
     evicted_at: Option<Time>,
     changes: Vec<Change>,
     questions: Questions,

@@ -3,8 +3,8 @@
 //!
 //! As in kube-scheduler (`SelectVictimsOnNode` in
 //! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`), all pods of lower priority are removed
-//! first. If the pod fits without them, they are added back one by one, the most important first, and each is reprieved
-//! if the pod still fits with it.
+//! first. If the pod fits without these pods, they are added back one by one, the most important first. An added pod is
+//! reprieved if the pod of the cycle still fits.
 //!
 //! One dry run asks about all nodes, and about several pods of each node. Each decision to reprieve a pod depends on
 //! the previous decisions, so a search guesses that the next decisions equal the last decision. The results count up to

@@ -172,7 +172,7 @@ fn mean_of_block(
     Some(())
 }
 
-/// The quotient of two non-negative numbers, rounded to the nearest integer; halves are rounded up.
+/// The quotient of two non-negative numbers, rounded to the nearest integer. Halves are rounded up.
 fn rounded_quotient(sum: i64, weights: i64) -> i64 {
     (2 * sum + weights) / (2 * weights)
 }

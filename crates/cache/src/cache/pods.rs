@@ -45,8 +45,8 @@ impl CachedPod {
     }
 }
 
-/// A duty of the caller of [`Cache::assume`]. The caller passes it to [`Cache::forget`] when the binding fails, and to
-/// [`Assumed::settled`] when the API server shows the pod or the pod is gone.
+/// A duty of the caller of [`Cache::assume`]. The caller passes this value to [`Cache::forget`] when the binding fails,
+/// and to [`Assumed::settled`] when the API server shows the pod or the pod is gone.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Assumed {

@@ -93,7 +93,7 @@ struct Scratch {
     asked: PluginBits,
     /// Plugins that have nothing to do for the pod.
     unconcerned: PluginBits,
-    /// Rows whose verdict was known before they were written.
+    /// Rows that were written after their verdict was known.
     changed: NodeSet,
     batch: NodeSet,
     removed: NodeSet,

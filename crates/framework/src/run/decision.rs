@@ -164,7 +164,7 @@ pub struct Findings {
     /// Whether some set of `removed` has a node. Only then are the sets cleared: clearing some twenty bitmaps costs as
     /// much as a cycle that uses earlier answers.
     pub(super) has_removed: bool,
-    /// Nodes that would not pass if the pods nominated to them were running there.
+    /// Nodes that would not pass if the pods nominated to them were running on them.
     pub(super) rejected_with_nominated: Vec<Rejection>,
     /// Nodes that extenders rejected with a reason.
     pub(super) rejected_by_extenders: Vec<Rejection>,

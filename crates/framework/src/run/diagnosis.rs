@@ -33,7 +33,7 @@ pub struct PostFilterRun {
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
-/// Why a pod fits on no node.
+/// The reasons why a pod fits on no node.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
     /// The number of nodes that the message counts.

@@ -1,5 +1,5 @@
-//! The questions of a PostFilter plugin before it evicts pods: Filter on nodes without some of their pods, and
-//! extenders.
+//! The questions that a PostFilter plugin asks before it evicts pods. Filter plugins answer for nodes without some of
+//! their pods, and extenders answer for preemptions.
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ struct Removed {
     rows: NodeSet,
 }
 
-/// The scores of a plugin that does not normalise: they are from 0 to 100.
+/// The scores of a plugin that does not normalise. The scores are from 0 to 100.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::run) struct KeptScores {
     pub(in crate::run) plugin: PluginIdx,

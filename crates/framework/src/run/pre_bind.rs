@@ -111,7 +111,7 @@ pub enum PreBindRun {
     Group {
         /// The plugins with their effects. The effects of one plugin are carried out in order.
         wanted: Vec<(PluginIdx, Vec<Effect>)>,
-        /// The position at which PreBind goes on.
+        /// The position at which PreBind continues.
         next: usize,
     },
 }

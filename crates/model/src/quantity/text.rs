@@ -30,8 +30,8 @@ fn decimal(amount: &Decimal, max_exponent: i32, suffix: impl Fn(i32) -> String) 
     text
 }
 
-/// The text in powers of 1024. `None` if the amount is small or fractional; such an amount is printed in powers of
-/// 1000.
+/// The text in powers of 1024. `None` if the amount is small or fractional, because such an amount is printed in powers
+/// of 1000.
 fn binary(amount: &Decimal) -> Option<String> {
     if amount.clone().stripped().scale() > 0 {
         return None;

@@ -69,7 +69,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => happening().prop_map(Operation::HappenToSome),
         1 => (0..PODS).prop_map(Operation::Activate),
         1 => (0..PLUGINS.len()).prop_map(Operation::ReplacePlugin),
-        // Most waits end within a backoff; some are longer than five minutes.
+        // Most waits end within a backoff. Some waits are longer than five minutes.
         6 => prop_oneof![8 => 0..3000u64, 2 => 0..20_000u64, 1 => 0..400_000u64].prop_map(Operation::Wait),
         5 => Just(Operation::Flush),
         1 => (0..PODS).prop_map(Operation::TurnGate),

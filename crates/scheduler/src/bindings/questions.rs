@@ -7,7 +7,7 @@ use berth_framework::PluginIdx;
 /// A question that must be asked before the pod can continue.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Permit released the pod; PreBind is next, or Bind.
+    /// Permit released the pod. The next point is PreBind, or Bind if PreBind has no work.
     Permitted,
     /// An object has changed for which these plugins, by name, hold the pod at Permit.
     PermitAgain { again: Vec<Arc<str>> },

@@ -20,7 +20,7 @@ use crate::{
 /// The label of retries of pods for which a plugin had no time before.
 const PLUGIN_HAS_TIME: &str = "PluginHasTime";
 
-/// The plugins of one pod's profile, and the data for asking them.
+/// The plugins of one pod's profile, and the data that questions to these plugins need.
 pub(crate) struct PodPlugins<'a> {
     pub(crate) profile: &'a mut Profile,
     pub(crate) cache: &'a Cache,
@@ -176,7 +176,7 @@ impl Context {
         self.profiles.drain_measured(take);
     }
 
-    /// Sets the accounts that decide which pods wait for others.
+    /// Sets the accounts that decide which pods wait for other pods.
     pub(crate) fn set_time(&mut self, time: SchedulingTime) {
         self.time = time;
     }

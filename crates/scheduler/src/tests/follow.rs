@@ -77,7 +77,7 @@ pub(super) fn assert_same(view: &ClusterView, scheduler: &Scheduler) {
     assert_eq!(nodes(view.table()), nodes(scheduler.cache().table()));
 }
 
-/// Compares the pods of a copy, and the scheduler's totals with those of the copy.
+/// Compares the pods of a copy with the scheduler's pods, and the totals of the copy with the scheduler's totals.
 pub(super) fn assert_same_pods(view: &ClusterView, scheduler: &Scheduler) {
     assert_eq!(of_view(view), of_scheduler(scheduler));
     let now = view.as_of();

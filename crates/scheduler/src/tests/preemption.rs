@@ -35,7 +35,7 @@ fn nominations(actions: &[Action], name: &str) -> Vec<String> {
     actions.iter().filter_map(nomination).collect()
 }
 
-/// Two pods fill the node; a third one evicts them.
+/// Two pods fill the node. A third pod evicts both pods.
 fn preempting() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
     bench.apply(assigned("first", 2, "n0"));
