@@ -84,8 +84,8 @@ impl Filter for NodePorts {
 }
 
 impl QueueingHint for NodePorts {
-    /// Returns true if a deleted pod held one of the host ports that this pod needs, and for every event other than a
-    /// pod's deletion.
+    /// Returns true if a deleted pod held one of the host ports that this pod needs. Also returns true for every event
+    /// that is not the deletion of a pod.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Pod { old: Some(old), new: None } => {

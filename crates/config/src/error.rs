@@ -78,7 +78,7 @@ impl Problems {
         self.add(path, format!("Unsupported value: {}: supported values: {supported}", value.into()));
     }
 
-    /// Takes the problems that were found so far. Fails with these problems, unless there are none.
+    /// Takes the problems that were found so far. Fails with these problems if there are any.
     pub(crate) fn settle(&self, file: &str) -> Result<(), ConfigError> {
         let problems = self.0.take();
         if problems.is_empty() {

@@ -156,7 +156,7 @@ declare! {
     Reserve reserve "Reserve";
     /// Decides whether and when the pod may be bound.
     Permit permit "Permit";
-    /// Says whether PreBind will have something to do.
+    /// Says whether PreBind will have work for the pod.
     PreBindPreFlight pre_bind_pre_flight "PreBindPreFlight";
     /// Does work that must succeed before binding.
     PreBind pre_bind "PreBind";
@@ -168,7 +168,7 @@ declare! {
     QueueingHint queueing_hint "QueueingHint";
     /// Says which pods get the same answers.
     Sign sign "Sign";
-    /// Says to people why the plugin answers as it does.
+    /// Explains the plugin's answers to people.
     Explain explain "Explain";
 }
 

@@ -282,7 +282,7 @@ pub trait Bind {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status>;
 }
 
-/// Gets each pod that was bound.
+/// Learns of each pod that was bound.
 pub trait PostBind {
     /// The pod is bound to `node`.
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx);

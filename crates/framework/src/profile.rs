@@ -205,9 +205,8 @@ impl Profile {
         Some(old)
     }
 
-    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of the
-    /// profile's new instances. Returns the plugins that answer differently than in `before`: with another instance, or
-    /// at other points.
+    /// Takes over the instances of `before` that come from the same binary and have the same arguments. They replace
+    /// the profile's new instances. Returns the plugins with another instance, or with other points, than in `before`.
     pub fn continue_from(&mut self, before: &mut Self) -> Vec<PluginIdx> {
         let mut different = Vec::new();
         for (index, instance) in (0u32..).map(PluginIdx).zip(&mut self.instances) {

@@ -22,7 +22,7 @@ use crate::{
     time_report::{Share, TimeReport},
 };
 
-/// The bounds that hold besides the shares of single plugins. `None` means no bound.
+/// The bounds that hold in addition to the shares of single plugins. `None` means no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeBounds {
     /// The share of all plugins together, while pods of profiles without plugins wait.
@@ -131,8 +131,8 @@ impl Bucket {
         self.taken = self.taken.saturating_add(used);
     }
 
-    /// Takes like [`Self::take`], but limits the debt to the burst, so that the debt is paid back within a second or
-    /// two.
+    /// Takes time as [`Self::take`] does, but limits the debt to the burst, so that the debt is paid back within a
+    /// second or two.
     fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
         self.take(used, share, now);
         self.taken = self.taken.min(share.burst.saturating_mul(2));

@@ -108,9 +108,9 @@ impl Status {
 /// The maximum number of bytes of one reason that are shown, so that a long reason leaves room for other reasons. The
 /// note of an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
 const MAX_REASON_BYTES: usize = 1 << 10;
-/// The maximum number of bytes of a list of reasons. A condition's message has at most two lists, of nodes and of
-/// PostFilter. PodCondition has no limit, and is written again with every attempt whose reasons differ. The reasons of
-/// kube-scheduler's own plugins have some hundred bytes.
+/// The maximum number of bytes of a list of reasons. A condition's message has at most two lists: the reasons of nodes
+/// and the reasons of PostFilter. The API has no limit for the message. The message is written again after every
+/// attempt with other reasons. The reasons of kube-scheduler's own plugins have some hundred bytes.
 const MAX_REASONS_BYTES: usize = 2 << 10;
 
 /// Joins reasons with commas. Each reason is cut to [`MAX_REASON_BYTES`]. Reasons after the first [`MAX_REASONS_BYTES`]

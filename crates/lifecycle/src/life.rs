@@ -410,7 +410,7 @@ impl<B: CountCalls> Life<B> {
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation: Some(probation) }
     }
 
-    /// Follows a fault. On probation, the binary is replaced after one fault too many. Too many recent faults
+    /// Handles a fault. On probation, the binary is replaced after one fault too many. Too many recent faults
     /// quarantine any component.
     fn fault(self, fault: &Fault, context: &mut Context<'_>) -> Self {
         let Fault { digest, reason, .. } = fault;

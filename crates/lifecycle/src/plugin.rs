@@ -171,7 +171,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         gone
     }
 
-    /// Follows an event: changes the state, and gives each profile the binary that serves in it after the event.
+    /// Handles an event: changes the state, and gives each profile the binary that serves in it after the event.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         self.had_file |= matches!(event, Event::Found(_) | Event::FileRefused(_));
         let mut consequences = self.apply(event, now, policy);
@@ -180,7 +180,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Follows a fault of a component. Some profiles have lost their instance through the fault. If the component stays
+    /// Handles a fault of a component. Some profiles have lost their instance through the fault. If the component stays
     /// in charge, these profiles get another instance, immediately or after a delay. No binary serves in these profiles
     /// until the instance is made.
     pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
@@ -207,7 +207,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Follows a change of the operator's settings.
+    /// Handles a change of the operator's settings.
     pub(crate) fn settings_changed(
         &mut self,
         change: SettingsChange,

@@ -191,7 +191,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.not_taken(binary, reason, now, policy))
     }
 
-    /// Follows a fault of a component's instance.
+    /// Handles a fault of a component's instance.
     pub fn faulted(
         &mut self,
         name: &PluginName,
@@ -202,7 +202,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get_mut(name).map_or_else(Consequences::default, |plugin| plugin.faulted(fault, now, policy))
     }
 
-    /// Follows the passing of time, which ends quarantines, restarts and probations.
+    /// Ends the quarantines, restarts and probations whose time is over.
     pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         for plugin in self.plugins.values_mut() {
@@ -211,7 +211,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// Follows a change of the operator's settings. `policy` must contain the new settings.
+    /// Handles a change of the operator's settings. `policy` must contain the new settings.
     pub fn settings_changed(
         &mut self,
         name: &PluginName,

@@ -18,10 +18,10 @@ pub struct PluginEvents {
 }
 
 impl PluginEvents {
-    /// Records the events for which a plugin registered. A plugin that registered for new nodes but not for taints gets
-    /// updates of taints as well, because a node that is added with a taint becomes usable when only its taint changes
-    /// (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`). The plugin's pods are tried again after each such
-    /// update, because the plugin's hint knows nothing of taints.
+    /// Records the events for which a plugin registered. If a plugin registered for new nodes, it gets updates of
+    /// taints as well. A node that is added with a taint may become usable when only its taint changes, and a plugin
+    /// without this registration would miss the change (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`). The
+    /// plugin's pods are tried again after each such update, because the plugin's hint knows nothing of taints.
     #[must_use]
     pub fn new(plugin: Arc<str>, events: Option<Vec<ClusterEvent>>) -> Self {
         let mut events = events;

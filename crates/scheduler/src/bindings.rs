@@ -261,7 +261,7 @@ impl Bindings {
         self.waiting.values().filter(|binding| binding.is_sent()).count()
     }
 
-    /// Carries out the effects that PostFilter plugins asked for about a pod that has no node. Returns the effects that
+    /// Carries out the effects that PostFilter plugins returned for a pod that has no node. Returns the effects that
     /// the host must carry out, by plugin.
     pub(crate) fn carry_out(
         &mut self,
@@ -293,7 +293,7 @@ impl Bindings {
         HeldProfiles { full: &self.sent.full, untold: self.announcements.untold() }
     }
 
-    /// Follows the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin
+    /// Handles the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin
     /// held continue. If the new plugin is out of service, these pods are rejected and wait for the plugin as other
     /// pods do. Returns the number of pods that continue.
     pub(crate) fn release_from_permit(
@@ -335,7 +335,7 @@ impl Bindings {
         n_released
     }
 
-    /// Follows a change of the PreBind plugins of this profile. A pod in the middle of PreBind continues after the last
+    /// Handles a change of the PreBind plugins of this profile. A pod in the middle of PreBind continues after the last
     /// plugin that is done with the pod, wherever this plugin stands in the new order.
     pub(crate) fn reorder_pre_bind(&mut self, scheduler_name: Sym, before: &[PluginIdx], after: &[PluginIdx]) {
         if before == after {
@@ -349,7 +349,7 @@ impl Bindings {
         }
     }
 
-    /// Follows a change of the positions of this profile's plugins. `places` contains their new positions.
+    /// Replaces the positions of this profile's plugins in all pods. `places` contains the new positions.
     pub(crate) fn move_plugins(&mut self, scheduler_name: Sym, places: &[PluginIdx]) {
         for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
             let place = |plugin: PluginIdx| places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);

@@ -150,7 +150,7 @@ impl Cycle {
         });
     }
 
-    /// Follows a change of the plugins, by forgetting the answers of the old plugins.
+    /// Forgets the answers of the old plugins, because plugins were replaced.
     pub(crate) fn plugins_replaced(&mut self) {
         self.batching.forget();
         self.earlier_answers.clear();

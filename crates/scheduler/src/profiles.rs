@@ -10,7 +10,8 @@ use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
-/// The name under which pods that extenders rejected wait (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
+/// The name of the rejecting plugin for pods that extenders rejected (`ExtenderName` in
+/// `pkg/scheduler/framework/extender.go`).
 pub(crate) const EXTENDER: &str = "Extender";
 
 /// All profiles of the process. An index into the list is valid until the profiles are replaced.

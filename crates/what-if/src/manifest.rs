@@ -36,7 +36,7 @@ pub(crate) struct Place {
 /// A mistake in an object of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ReadError {
-    /// The file, by the caller's name for it.
+    /// The name of the file in errors.
     pub file: String,
     /// The line, counted from 1; `None` if the line is not known.
     pub line: Option<u64>,

@@ -202,7 +202,7 @@ pub(crate) fn rejections(
     rejections
 }
 
-/// The nodes that PreFilter left out, or all nodes.
+/// The rejection by PreFilter: of the nodes that it left out, or of all nodes.
 fn rejected_by_pre_filter(diagnosis: &Diagnosis) -> Option<NodesRejected> {
     let n_explicit: usize = diagnosis.rejections.iter().map(|rejection| rejection.nodes.len()).sum();
     let status = diagnosis.pre_filter.as_ref().or(diagnosis.absent.as_ref())?;

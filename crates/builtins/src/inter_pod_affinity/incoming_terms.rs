@@ -15,7 +15,7 @@ pub(super) struct IncomingTerm {
     pub(super) topology_key: Sym,
     /// The pods that match, in the namespaces where pods have been placed.
     pods: PodMatch,
-    /// The selector for pods of other namespaces. Only a dry run adds such pods.
+    /// The selector for pods in namespaces that have had no pods. Only a dry run adds such pods.
     namespace_selector: Option<LabelSelector>,
 }
 

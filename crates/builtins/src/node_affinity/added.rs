@@ -118,7 +118,7 @@ impl AddedAffinity {
         &self.preferred
     }
 
-    /// Looks the strings up again if there are new symbols.
+    /// Looks up the strings again if there are new symbols.
     pub(super) fn resolve(&mut self, symbols: &Symbols) {
         if !self.symbols.has_changed(symbols) {
             return;

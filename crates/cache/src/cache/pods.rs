@@ -106,7 +106,7 @@ pub enum Inconsistency {
         /// The name of the pod.
         name: Arc<str>,
     },
-    /// The API server has shown the pod since its assumption.
+    /// The API server has shown the pod since the pod was assumed.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
     NotAssumed {
         /// The uid of the pod.

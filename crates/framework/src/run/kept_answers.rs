@@ -70,7 +70,7 @@ impl KeptAnswers {
         self.scores.iter_mut().map(|scores| &mut scores.column)
     }
 
-    /// The rows that each plugin removed, for plugins that removed any.
+    /// The rows that each plugin removed. Plugins that removed no row are left out.
     pub(in crate::run) fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
         self.removed.iter().filter(|it| !it.rows.is_empty()).map(|it| (it.plugin, &it.rows))
     }

@@ -32,7 +32,7 @@ impl PreFlights {
         self.has_work
     }
 
-    /// Follows a change of the profile in which the plugins got other positions.
+    /// Replaces the positions of the plugins, after a change of the profile that moved them.
     pub fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         for plugins in [&mut self.skipped, &mut self.parallel] {
             let mut moved = PluginBits::default();

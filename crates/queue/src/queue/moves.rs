@@ -40,8 +40,8 @@ impl Queue {
         }
     }
 
-    /// Follows a change of a pending pod. `object_events` describe the change. These events can move only a pod in the
-    /// pool. For a pod in flight, they are kept until its attempt fails.
+    /// Handles a change of a pending pod. `object_events` describe the change. These events can move only a pod in the
+    /// pool. For a pod in flight, the events are kept until its attempt fails.
     pub fn update(&mut self, pod: &Arc<Pod>, object_events: &[Arc<ObjectEvent>], now: Time, policy: &mut dyn Policy) {
         if self.is_in_flight(&pod.uid) {
             object_events.iter().for_each(|object_event| self.in_flight.record(object_event));

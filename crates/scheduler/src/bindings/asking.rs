@@ -39,7 +39,7 @@ impl Binding {
         }
     }
 
-    /// Follows the effects of a Permit plugin. If the plugin holds the pod, a wait for objects begins or continues. The
+    /// Handles the effects of a Permit plugin. If the plugin holds the pod, a wait for objects begins or continues. The
     /// other effects go to the host.
     pub(super) fn permit_effects(
         &mut self,

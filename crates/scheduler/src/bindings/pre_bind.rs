@@ -98,7 +98,7 @@ impl PreBindGroup {
         self.tasks.iter().filter_map(|task| Some((task.plugin, task.wait()?)))
     }
 
-    /// Follows a change of the plugins' positions in the profile.
+    /// Replaces the positions of the plugins, after a change of the profile.
     pub(crate) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
     }

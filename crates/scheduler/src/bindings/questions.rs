@@ -33,7 +33,7 @@ impl Question {
         }
     }
 
-    /// Follows a change of the plugins' positions in their profile.
+    /// Replaces the positions of the plugins, after a change of their profile.
     pub(super) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         match self {
             Self::PreBind { again } => again.iter_mut().for_each(|plugin| *plugin = place(*plugin)),

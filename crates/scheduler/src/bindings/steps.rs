@@ -148,7 +148,7 @@ impl Binding {
         Step::Failed(self, failure)
     }
 
-    /// Follows a pod that a client deleted and that is not gone yet. The pod gives its node back, unless a binding
+    /// Handles a pod that a client deleted and that is not gone yet. The pod gives its node back, unless a binding
     /// request for the pod is under way. In that case, the API server's answer to the request decides.
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
@@ -160,7 +160,7 @@ impl Binding {
         }
     }
 
-    /// Follows the release by Permit, which ends the queue's attempt. PreBind begins, or Bind if PreBind has no work.
+    /// Handles the release by Permit, which ends the queue's attempt. PreBind begins, or Bind if PreBind has no work.
     pub(super) fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue_mut().done(self.uid());
         // kube-scheduler measures PreBind for every pod.
@@ -392,7 +392,7 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    /// Follows a failed extender. If it is ignorable, the next extender or the Bind plugins bind the pod instead.
+    /// Handles the failure of an extender. If it is ignorable, the next extender or the Bind plugins bind the pod.
     fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
         let profile = context.extenders().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
@@ -486,7 +486,7 @@ impl Binding {
         }
     }
 
-    /// Follows the preemption of the pod by a pod of higher priority. The API server does not know the pod's place on
+    /// Handles the preemption of the pod by a pod of higher priority. The API server does not know the pod's place on
     /// the node.
     fn preempted(mut self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {

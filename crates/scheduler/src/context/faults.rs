@@ -11,7 +11,7 @@ use super::Context;
 use crate::action::{Action, HeldPods, Supervision};
 
 impl Context {
-    /// Follows a fault. Pods of the same owner may be held because of this fault. The host is informed which instances
+    /// Handles a fault. Pods of the same owner may be held because of this fault. The host is informed which instances
     /// are gone.
     pub(crate) fn plugin_faulted(
         &mut self,

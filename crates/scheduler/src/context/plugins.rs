@@ -131,8 +131,9 @@ impl Context {
         }
     }
 
-    /// Follows the replacement of a plugin by this binary. Pods that the old binary held or rejected are tried again.
-    /// In the profiles in `ungated`, PreEnqueue plugins are asked about the pods that entered without a question.
+    /// Handles the replacement of a plugin by this binary. Pods that the old binary held or rejected are tried again.
+    /// In the profiles in `ungated`, PreEnqueue plugins are asked about the pods about which they could not be asked
+    /// before.
     pub(crate) fn plugin_replaced(&mut self, plugin: &str, binary: Option<BinaryId>, ungated: &[Sym]) {
         let now = self.now();
         let held: Vec<PodUid> = binary.map_or_else(Vec::new, |binary| self.isolation.replaced(plugin, binary));

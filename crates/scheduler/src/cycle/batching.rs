@@ -146,7 +146,7 @@ impl Batching {
         }
     }
 
-    /// Follows a change of the plugins. The ranking no longer holds, and each plugin may sign pods again.
+    /// Handles a replacement of plugins. The ranking no longer holds, and each plugin may sign pods again.
     pub(crate) fn forget(&mut self) {
         self.open = None;
         self.last_unsigned.clear();

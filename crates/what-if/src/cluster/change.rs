@@ -27,7 +27,7 @@ pub enum AddNodesError {
     /// A text contains no object, several objects, or an object that is not a node.
     #[error("{file}: a template must contain exactly one Node and nothing else")]
     NotOneNode {
-        /// The file, by the caller's name for it.
+        /// The name of the file in errors.
         file: String,
     },
     /// Two nodes would have the same name.

@@ -60,7 +60,7 @@ pub struct Coscheduling {
 }
 
 impl Coscheduling {
-    /// Follows the cluster. A group that rests may try again when there is more room.
+    /// Reads the changes of the cluster. A group that rests may try again when there is more room.
     fn refresh(&mut self, call: &Call<'_>) {
         let now = (self.clock)();
         let rest = &mut self.rest;

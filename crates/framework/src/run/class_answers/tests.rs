@@ -162,7 +162,7 @@ impl Bench {
         self
     }
 
-    /// Places one more pod that is equivalent to the pods before; `None` if the pod fits on no node.
+    /// Places one more pod that is equivalent to the earlier pods; `None` if the pod fits on no node.
     fn place(&mut self, milli_cpu: i64) -> Option<NodeIdx> {
         let uid = format!("pod-{}", self.cache.n_hits());
         let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };

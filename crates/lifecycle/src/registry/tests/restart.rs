@@ -104,7 +104,7 @@ fn what_is_found_out_anew_is_not_remembered() {
     assert_eq!(before.registry.remembered().count(), 0);
 }
 
-/// Starts another process to which the files come after the profiles are made, as when they are compiled again.
+/// Starts another process that gets the files after the profiles are made, as when files are compiled again.
 fn restarted_late(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
     let mut bench = Bench::new(strict(), &[]);
     bench.now = now;
