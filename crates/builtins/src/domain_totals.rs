@@ -67,7 +67,7 @@ impl<'a> WeightedSums<'a> {
     }
 }
 
-/// The number of topologies whose totals are kept at a time. One query or one affinity term has this many topologies.
+/// The number of topologies whose totals are kept at a time, for one query or one affinity term.
 const CAPACITY: usize = 4;
 
 /// The maximum number of domains for each pod in a topology for which totals are kept. The limit avoids totals over all

@@ -286,8 +286,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name)?.fallback().ok()
     }
 
-    /// Whether the file's content was refused. Such content is not tried again unless an operator or a change asks for
-    /// it.
+    /// Whether the file's content was refused. Refused content is not tried again automatically.
     #[must_use]
     pub fn has_refused_file(&self, name: &str) -> bool {
         self.plugins.get(name).is_some_and(|plugin| plugin.life().refused().is_some())

@@ -91,8 +91,8 @@ enum WaitsFor {
 pub(crate) struct HeldProfiles<'a> {
     /// Profiles with many pods that are being bound.
     pub(crate) full: &'a [Sym],
-    /// Profiles with a plugin that does not know about all pods between Reserve and PostBind yet. The status is the
-    /// message for the waiting pods.
+    /// Profiles with a plugin that does not know about all pods between Reserve and PostBind yet. The status gives this
+    /// reason.
     pub(crate) untold: Vec<(Sym, Status)>,
 }
 

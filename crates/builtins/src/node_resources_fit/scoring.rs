@@ -163,8 +163,8 @@ fn mean_of_block(
             }
         })?;
     }
-    // The additional half prevents that an integer quotient is rounded to a smaller integer. It lifts no other quotient
-    // to the next integer.
+    // With the additional half, no integer quotient is rounded down to a smaller integer, and no other quotient reaches
+    // the next integer.
     let share = 1.0 / weights.max(1) as f64;
     for (score, sum) in scores.iter_mut().zip(&sums) {
         *score = integer_below((sum + 0.5) * share);

@@ -161,8 +161,8 @@ pub struct Findings {
     pub(super) filtered_at: Option<Duration>,
     /// The nodes that each Filter plugin removed, by the index of the plugin.
     pub(super) removed: Vec<NodeSet>,
-    /// Whether some set of `removed` has a node. Only then are the sets cleared: clearing some twenty bitmaps costs as
-    /// much as a cycle that uses earlier answers.
+    /// Whether some set of `removed` has a node. If no set has a node, the sets are not cleared, because clearing some
+    /// twenty bitmaps costs as much as a cycle that uses earlier answers.
     pub(super) has_removed: bool,
     /// Nodes that would not pass if the pods nominated to them were running on them.
     pub(super) rejected_with_nominated: Vec<Rejection>,

@@ -162,7 +162,7 @@ impl Reserve for Coscheduling {
         Status::success()
     }
 
-    /// If the time of a waiting member ended or the member was rejected, its group gives up.
+    /// If the time of a waiting member ended or the member was rejected, its group begins its rest.
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
         if self.gathering.is_waiting(call.cycle)
             && let Some(group) = self.groups.of(call)
