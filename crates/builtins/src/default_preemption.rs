@@ -36,8 +36,8 @@ struct DefaultPreemptionArgs {
 /// Finds the node where evictions do the least harm.
 #[derive(Debug)]
 pub struct DefaultPreemption {
-    /// The percentage of the nodes where evictions may help that is enough as candidates. A minimum number applies as
-    /// well.
+    /// The percentage of the nodes where evictions may help. This share of candidates is enough, but at least
+    /// `min_absolute` candidates are needed.
     min_percentage: usize,
     min_absolute: usize,
     budgets: DisruptionBudgets,
