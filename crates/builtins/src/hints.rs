@@ -12,8 +12,7 @@ pub(crate) fn is_own_update(call: &HintCall<'_>) -> bool {
     matches!(call.subject, EventSubject::Pod { new: Some(new), .. } if new.uid == call.pod.uid)
 }
 
-/// Whether the pod has a node, or is nominated to a node. Only then does the pod use resources for which other pods
-/// wait.
+/// Whether the pod has a node, or is nominated to a node. Such a pod uses resources for which other pods wait.
 pub(crate) fn has_place(pod: &Pod) -> bool {
     !pod.node_name.is_none() || !pod.nominated_node_name.is_none()
 }

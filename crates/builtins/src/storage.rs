@@ -190,7 +190,7 @@ pub(crate) struct CsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiDriverSpec {
-    /// Whether pods with the driver's volumes must not be placed on nodes that lack the driver.
+    /// Whether a node must have the driver before pods with the driver's volumes are placed on it.
     pub(crate) prevent_pod_scheduling_if_missing: Option<bool>,
     /// Whether the driver publishes `CSIStorageCapacity` objects, which the scheduler must then take into account.
     pub(crate) storage_capacity: Option<bool>,

@@ -382,7 +382,7 @@ fn union(rejections: &[Rejection]) -> NodeSet {
     nodes
 }
 
-/// The nodes that no reason except missing amounts may prevent from fitting. The nodes that fit are included.
+/// The nodes on which the pod fits, and the nodes that are refused only for missing amounts.
 fn only_resources(profile: &Profile, call: &Call<'_>, rejections: &[Rejection]) -> NodeSet {
     let mut nodes = call.table.nodes().clone();
     let is_other = |rejection: &&Rejection| **profile.name(rejection.plugin) != *NODE_RESOURCES_FIT;

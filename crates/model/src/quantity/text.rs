@@ -1,5 +1,4 @@
-//! The canonical text of a quantity. The text has no fraction, and has the largest suffix that allows a text without a
-//! fraction.
+//! The canonical text of a quantity. The text is a whole number with the largest possible suffix.
 
 use super::Format;
 use super::decimal::Decimal;

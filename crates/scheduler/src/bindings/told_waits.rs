@@ -81,7 +81,7 @@ impl Binding {
 }
 
 /// The objects that a plugin waits for while it holds the pod, in words, with the refusal of one of its effects. `None`
-/// if there is neither.
+/// if the plugin waits for no objects and has no refused effect.
 pub(super) fn words(wait: Option<&ObjectWait>, refused: Option<&str>) -> Option<String> {
     let objects = wait.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
     let why = wait.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());
