@@ -31,7 +31,7 @@ fn plugins(plugins_dir: &Path) -> Result<Vec<Plugin>> {
     Ok(plugins)
 }
 
-/// `node-affinity` is the folder of `NodeAffinity`.
+/// The name of a plugin from its folder: `node-affinity` is the folder of `NodeAffinity`.
 fn pascal_case(folder: &str) -> String {
     let mut name = String::new();
     for word in folder.split('-') {

@@ -47,7 +47,7 @@ impl From<ArgsError> for String {
     }
 }
 
-/// The args of a plugin that takes no args.
+/// The args of a plugin without args.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NoArgs {}
@@ -59,8 +59,8 @@ pub(crate) fn parse<T: Default + DeserializeOwned>(plugin: &str, args: &str) -> 
     decode(plugin, value)
 }
 
-/// Does the work of [`parse`] for a plugin with a rule that depends on [`Features`]. The host adds the features that
-/// differ from the default to the args, as `features`.
+/// Does the work of [`parse`] for a plugin with a rule that depends on [`Features`]. The field `features` of the args
+/// contains the features that differ from the default. The host adds this field.
 pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
     plugin: &str,
     args: &str,
@@ -71,7 +71,8 @@ pub(crate) fn parse_with_features<T: Default + DeserializeOwned>(
     Ok((decode(plugin, value)?, features))
 }
 
-/// The arguments without `apiVersion` and `kind`, which must be the values of the plugin's args.
+/// The args without `apiVersion` and `kind`. If these fields are present, they must have the values for the plugin's
+/// args.
 fn untyped(plugin: &str, args: &str) -> Result<Value, ArgsError> {
     if args.trim().is_empty() {
         return Ok(Value::Null);

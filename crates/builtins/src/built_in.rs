@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 pub struct Descriptor {
     /// The name by which profiles refer to the plugin.
     pub name: &'static str,
-    /// The columns that the plugin's rule reads. It reads no other.
+    /// The columns that the plugin's rule reads. The rule reads no other columns.
     pub columns: &'static [Column],
     /// Whether the plugin reads pods on nodes.
     pub pods: bool,
@@ -21,11 +21,11 @@ pub struct Descriptor {
     /// Resources and action bits of the events that may make a rejected pod schedulable. A plugin that never rejects
     /// pods has no registrations.
     pub events_to_register: &'static [(&'static str, u32)],
-    /// The names of the effects that the plugin needs for its work. This program's own binaries of the plugin are
-    /// granted them.
+    /// The names of the effects that the plugin needs for its work. They are granted to this program's own binaries of
+    /// the plugin.
     pub effects: &'static [Permission],
-    /// The changes of objects that the plugin needs for its work. This program's own binaries of the plugin are granted
-    /// them.
+    /// The changes of objects that the plugin needs for its work. They are granted to this program's own binaries of
+    /// the plugin.
     pub rules: &'static [Rule],
 }
 
@@ -39,7 +39,7 @@ pub struct StaticKind {
 /// Objects that a built-in plugin changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Empty for the core group.
+    /// The API group; empty for the core group.
     pub api_group: &'static str,
     /// The kind, or a kind with a subresource such as `ResourceClaim/status`.
     pub kind: &'static str,
@@ -76,7 +76,7 @@ pub trait BuiltIn: PluginType {
 }
 
 impl Descriptor {
-    /// A plugin that reads nothing and asks for nothing.
+    /// The description of a plugin that reads no data and needs no grants.
     pub(crate) const BLANK: Descriptor = Descriptor {
         name: "",
         columns: &[],
@@ -144,7 +144,8 @@ impl From<&Rule> for ObjectRule {
     }
 }
 
-/// Makes a plugin of a [`BuiltIn`]: the extension points that it implements, and after a semicolon its hooks.
+/// Makes a plugin of a [`BuiltIn`]. The arguments are the extension points that it implements and, after a semicolon,
+/// its hooks.
 macro_rules! plugin {
     ($plugin:ident: $($traits:tt)*) => {
         berth_framework::plugin!($plugin: $($traits)*);

@@ -4,7 +4,7 @@ use std::mem;
 
 use berth_framework::DryRunCase;
 
-/// Goes through the cases of a dry run in order. Consecutive cases of one node mostly differ in a pod or two. A rule
+/// Goes through the cases of a dry run in order. Consecutive cases of one node mostly differ in one or two pods. A rule
 /// therefore keeps its sums and applies the differences, instead of adding up all pods again for each case.
 #[derive(Debug)]
 pub(crate) struct CaseWalk<'a, T> {
@@ -20,8 +20,8 @@ impl<'a, T> CaseWalk<'a, T> {
         Self { pods, minus: &[], plus: &[] }
     }
 
-    /// Goes on to `case` and calls `change` for each difference from the previous case. The signs of a pod over all
-    /// calls so far add up to -1 if `case` removes it, and to 1 if `case` adds it.
+    /// Goes on to `case`, and calls `change` for each difference from the previous case. The signs of a pod over all
+    /// calls so far add up to -1 if `case` removes the pod, and to 1 if `case` adds the pod.
     pub(crate) fn step(&mut self, case: &'a DryRunCase, mut change: impl FnMut(&'a T, i64)) {
         let pods = self.pods;
         let mut change_at = |index: u32, sign| {
@@ -34,8 +34,8 @@ impl<'a, T> CaseWalk<'a, T> {
     }
 }
 
-/// Calls `change` with -1 for entries that are only in `from`, and with 1 for entries that are only in `to`. Only a
-/// common beginning and a common end are left out: other common entries are reported twice.
+/// Calls `change` with -1 for entries that are only in `from`, and with 1 for entries that are only in `to`. Entries of
+/// a common beginning or a common end are not reported. Other common entries are reported twice.
 fn differences(from: &[u32], to: &[u32], mut change: impl FnMut(u32, i64)) {
     let n_equal = from.iter().zip(to).take_while(|(left, right)| left == right).count();
     let (from, to) = (from.get(n_equal..).unwrap_or_default(), to.get(n_equal..).unwrap_or_default());

@@ -8,7 +8,7 @@ use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
 };
 
-/// Returns the effect that binds the pod; the host carries it out through the `binding` subresource of the pod.
+/// Returns the effect that binds the pod. The host carries out the effect through the `binding` subresource of the pod.
 #[derive(Debug, Default)]
 pub struct DefaultBinder;
 

@@ -1,6 +1,7 @@
-//! DefaultPreemption: if a pod fits on no node, it finds pods of lower priority to evict, so that the pod fits.
+//! DefaultPreemption: if a pod fits on no node, this plugin finds pods of lower priority to evict, so that the pod
+//! fits.
 //!
-//! The scheduler keeps the pod out of activeQ while the victims terminate; this plugin only names the victims.
+//! The scheduler keeps the pod out of activeQ while the victims terminate. This plugin only names the victims.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/preemption/preemption.go` and
 //! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`. Documentation:
@@ -35,8 +36,8 @@ struct DefaultPreemptionArgs {
 /// Finds the node where evictions do the least harm.
 #[derive(Debug)]
 pub struct DefaultPreemption {
-    /// The number of candidates that is enough: a percentage of the nodes where evictions may help, but at least a
-    /// minimum number.
+    /// The percentage of the nodes where evictions may help. This share of candidates is enough, but at least
+    /// `min_absolute` candidates are needed.
     min_percentage: usize,
     min_absolute: usize,
     budgets: DisruptionBudgets,
@@ -171,8 +172,8 @@ impl CandidateSearch {
                 errors.push(error);
             }
         }
-        // The order does not depend on the first node, so that the pod's condition does not change from one attempt to
-        // the next.
+        // The reasons are sorted, because the first node differs from attempt to attempt and the pod's condition should
+        // stay the same.
         errors.sort_unstable();
         if !errors.is_empty() {
             return only_status(error_status(&errors));
@@ -199,8 +200,8 @@ fn error_status(errors: &[String]) -> Status {
     }
 }
 
-/// The reason why the pod may not preempt, if there is one. While victims of the pod terminate, it must not get more
-/// victims.
+/// The reason why the pod may not preempt, if there is such a reason. While victims of the pod terminate, the pod must
+/// not get more victims.
 fn why_not_eligible(call: &Call<'_>, failure: &Failure<'_>) -> Option<&'static str> {
     if call.pod.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -221,7 +222,8 @@ fn status_of<'a>(failure: &Failure<'a>, node: NodeIdx) -> Option<&'a Status> {
     rejection.map(|rejection| &rejection.status).or(failure.absent)
 }
 
-/// The nodes that were rejected with `Unschedulable`, which evictions may change. The first rejection of a node counts.
+/// The nodes that were rejected with `Unschedulable`, because evictions may help on these nodes. The first rejection of
+/// a node counts.
 fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     let mut resolvable = NodeSet::default();
     let mut absent = call.table.nodes().clone();
@@ -239,13 +241,13 @@ fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     resolvable.iter().collect()
 }
 
-/// A number that differs from pod to pod, and is equal for one pod on every machine.
+/// A number that differs from pod to pod. For one pod, it is the same on every machine.
 fn seed_of(uid: &str) -> u64 {
     uid.bytes().fold(0, |bits: u64, byte| bits.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The position of the first node to try: pseudo-random, so that all nodes get their turn, but the same when an attempt is
-/// repeated, as in a recording or a simulation.
+/// The position of the first node to try. It is pseudo-random, so that all nodes get their turn. It is the same when an
+/// attempt is repeated, as in a recording or a simulation.
 fn start_offset(seed: u64, n_nodes: usize) -> usize {
     // The finaliser of SplitMix64.
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -256,7 +258,7 @@ fn start_offset(seed: u64, n_nodes: usize) -> usize {
 }
 
 /// Clears the nominations of pods with lower priority for the node, then evicts the victims. Victims that already
-/// terminate are not evicted again. If all of them do, there are no effects.
+/// terminate are not evicted again. If all victims terminate, there are no effects.
 fn make_room(call: &Call<'_>, failure: &Failure<'_>, best: &Candidate) -> Vec<Effect> {
     let symbols = &call.table.symbols;
     let message = format!("{}: preempting to accommodate a higher priority pod", symbols.text(call.pod.scheduler_name));

@@ -1,8 +1,8 @@
 //! Totals of the pods on nodes by topology domain, kept up to date while pods come and go.
 //!
-//! A sum over all nodes costs a cycle microseconds for each thousand of them, and only one node changes between two
-//! cycles. A rule that counts pods by node therefore keeps the totals of the topologies that were used last
-//! ([`KeptTotals`]), as long as they are worth their memory.
+//! A sum over all nodes costs a cycle microseconds for each thousand nodes, and only one node changes between two
+//! cycles. A rule that counts pods by node therefore keeps the totals of the most recently used topologies
+//! ([`KeptTotals`]), as long as the totals are worth their memory.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl<'a> CountedNodes<'a> {
     }
 }
 
-/// Sums by domain, to which amounts are added `factor` times.
+/// Sums by domain. Amounts are added `factor` times.
 #[derive(Debug)]
 pub(crate) struct WeightedSums<'a> {
     pub(crate) factor: i64,
@@ -61,20 +61,20 @@ pub(crate) struct WeightedSums<'a> {
 }
 
 impl<'a> WeightedSums<'a> {
-    /// Each amount is added once.
+    /// Sums to which each amount is added once.
     pub(crate) fn unweighted(by_domain: &'a mut [i64]) -> Self {
         Self { factor: 1, by_domain }
     }
 }
 
-/// Topologies whose totals are kept at a time: the topologies of one query or one affinity term.
+/// The number of topologies whose totals are kept at a time, for one query or one affinity term.
 const CAPACITY: usize = 4;
 
 /// The maximum number of domains for each pod in a topology for which totals are kept. The limit avoids totals over all
 /// hosts for each workload of a few pods.
 const MAX_DOMAINS_PER_POD: i64 = 8;
 
-/// Totals by topology, of one kind of pods.
+/// The totals of one kind of pods, by topology.
 #[derive(Debug, Default)]
 pub(crate) struct KeptTotals(Vec<DomainTotals>);
 

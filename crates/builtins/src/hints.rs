@@ -1,6 +1,6 @@
-//! Questions about an event that queueing hints of several plugins share.
+//! Questions about an event that several queueing hints ask.
 //!
-//! A hint that cannot decide returns true: one attempt too many costs less than a pod that waits although it could run.
+//! A hint that cannot decide returns true. One attempt too many costs less than a pod that waits although it could run.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{ObjectKey, Pod, Symbols};
@@ -12,7 +12,7 @@ pub(crate) fn is_own_update(call: &HintCall<'_>) -> bool {
     matches!(call.subject, EventSubject::Pod { new: Some(new), .. } if new.uid == call.pod.uid)
 }
 
-/// Whether the pod has a node, or is nominated to a node. Only then does it use resources that others wait for.
+/// Whether the pod has a node, or is nominated to a node. Such a pod uses resources for which other pods wait.
 pub(crate) fn has_place(pod: &Pod) -> bool {
     !pod.node_name.is_none() || !pod.nominated_node_name.is_none()
 }
@@ -28,7 +28,7 @@ pub(crate) fn uses_claim(pod: &Pod, claim: &ObjectKey, symbols: &Symbols) -> boo
     symbols.text(pod.namespace) == claim.namespace && claims.any(|it| it.name == claim.name)
 }
 
-/// An object of an event, decoded; `None` where it does not exist or cannot be decoded.
+/// An object of an event, decoded. `None` if the object does not exist or cannot be decoded.
 pub(crate) fn decoded<T: serde::de::DeserializeOwned>(json: Option<&[u8]>) -> Option<T> {
     serde_json::from_slice(json?).ok()
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Scores a node by the size of the pod's images on the node. The size of an image is scaled by the share of nodes that
-/// have the image. Without this scale, all pods with an image would go to the node that pulled it first.
+/// have the image. Without this scale, all pods with an image would go to the node that pulled the image first.
 #[derive(Debug, Default)]
 pub struct ImageLocality;
 
@@ -34,7 +34,7 @@ const MIN_BYTES: i64 = 23 * MIB;
 /// Images of this total size for each container of the pod, or more, score 100.
 const MAX_BYTES: i64 = 1000 * MIB;
 
-/// The image's size, scaled by the share of nodes that have it.
+/// The image's size, scaled by the share of nodes that have the image.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -95,7 +95,8 @@ mod tests {
     use super::*;
     use crate::testing::{TestCluster, scores};
 
-    /// The score of the first of ten nodes. Each image has a size in MiB and is on that many of the first nodes.
+    /// The score of the first of ten nodes. An entry of `images` is the size of an image in MiB, and the number of
+    /// nodes with the image, which are the first nodes.
     fn first_score(images: &[(i64, usize)], n_containers: u32) -> i64 {
         let mut cluster = TestCluster::default();
         let names: ThinVec<_> = (0..images.len()).map(|index| cluster.sym(&format!("image{index}:latest"))).collect();

@@ -1,10 +1,10 @@
 //! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod
 //! count, and the terms of existing pods that match the incoming pod.
 //!
-//! The work of a cycle does not grow with the number of existing pods. `pod_counts` keeps, for each term of incoming
-//! pods, the number of matching existing pods on each node. [`existing_terms`] keeps each distinct term of existing
-//! pods once, with the nodes of the pods that have it, and compares it with the incoming pod once. Both are then added
-//! up by topology domain ([`domain_sums`]).
+//! The work of a cycle does not grow with the number of existing pods. For each term of incoming pods, `pod_counts`
+//! keeps the number of matching existing pods on each node. [`existing_terms`] keeps each distinct term of existing
+//! pods once, with the nodes of the pods that have the term, and compares the term with the incoming pod once. Both
+//! results are then added up by topology domain ([`domain_sums`]).
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/interpodaffinity`.
 
@@ -91,7 +91,7 @@ impl Follow for InterPodAffinity {
 }
 
 impl InterPodAffinity {
-    /// Prepares the required terms if PreFilter has not run in this cycle, since a profile may enable only Filter.
+    /// Prepares the required terms if PreFilter has not run in this cycle, because a profile may enable only Filter.
     fn ensure_prepared(&mut self, call: &Call<'_>) -> &mut Required {
         let Self { required, view, .. } = self;
         required.get_or_prepare(call.cycle, |required| required.prepare_late(call, view))
@@ -105,8 +105,8 @@ impl QueueingHint for InterPodAffinity {
 }
 
 impl Sign for InterPodAffinity {
-    /// A pod with terms has no signature, since it changes the answers for the pods after it. Only namespace and labels
-    /// of other pods count, which terms of existing pods may match.
+    /// A pod with terms has no signature, because it changes the answers for the pods after it. Other pods affect
+    /// answers only by their namespace and labels, which terms of existing pods may match.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         if pod.affinity.is_empty() { signatures::text(&(pod.namespace, &pod.labels)) } else { None }
     }

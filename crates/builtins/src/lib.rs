@@ -1,8 +1,8 @@
 //! The decisions of each built-in plugin of kube-scheduler 1.36, in a module for each plugin.
 //!
-//! A plugin reads the cluster table that each call of `berth_framework` passes in and returns its decision. It does no
-//! I/O, reads no clock and starts no thread, so the same code is linked into the host and built as a component. Start
-//! reading at [`BuiltIn`], then at [`NodeName`], the smallest plugin that checks nodes.
+//! A plugin reads the cluster table that each call of `berth_framework` passes in, and returns its decision. A plugin
+//! does no I/O, reads no clock and starts no thread, so the same code is linked into the host and built as a component.
+//! Start reading at [`BuiltIn`], then at [`NodeName`], the smallest plugin that checks nodes.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -1,5 +1,5 @@
-//! NodeAffinity: `spec.nodeSelector`, `spec.affinity.nodeAffinity`, and `addedAffinity` in the args, which a profile adds to
-//! all its pods.
+//! NodeAffinity: `spec.nodeSelector`, `spec.affinity.nodeAffinity`, and the arg `addedAffinity`, which a profile adds
+//! to all its pods.
 
 mod added;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use crate::{
     normalize::normalize,
 };
 
-/// Rejects nodes that a pod does not select, and scores nodes by its preferred terms.
+/// Rejects nodes that a pod does not select, and scores nodes by the preferred terms of a pod.
 #[derive(Debug, Default)]
 pub struct NodeAffinity {
     added: AddedAffinity,
@@ -177,7 +177,7 @@ impl NodeAffinity {
 }
 
 impl QueueingHint for NodeAffinity {
-    /// Whether a node matches now that did not match before.
+    /// Whether a node that did not match before the event matches after it.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         let EventSubject::Node { old, new: Some(new) } = call.subject else { return true };
         let symbols = &call.table.symbols;

@@ -3,7 +3,8 @@
 use berth_framework::{Call, DryRunCase, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet};
 
-/// A rule of Filter that checks each node on its own, without the pods there. [`filter_by_node`] makes it a Filter.
+/// A rule of Filter that checks each node separately, regardless of the pods on the node. [`filter_by_node`] makes a
+/// Filter of the rule.
 pub(crate) trait NodeRule {
     /// Keeps the nodes for which [`Self::check`] returns success.
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet);
@@ -46,7 +47,7 @@ macro_rules! filter_by_node {
 }
 pub(crate) use filter_by_node;
 
-/// Groups the nodes of `rejected` by the status that `check` gives them. Nodes that pass are left out.
+/// Groups the nodes of `rejected` by the status that `check` returns for them. Nodes that pass are left out.
 pub(crate) fn check_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) -> Status) -> Vec<RejectedNodes> {
     let mut groups: Vec<RejectedNodes> = Vec::new();
     for node in rejected.iter() {

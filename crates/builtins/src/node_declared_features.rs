@@ -59,7 +59,7 @@ impl NodeRule for NodeDeclaredFeatures {
 }
 
 impl QueueingHint for NodeDeclaredFeatures {
-    /// Whether a node declares other features than before, or the pod itself requires others.
+    /// Whether the features that a node declares or the features that the pod requires changed.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old: Some(old), new: Some(new) } => old.declared_features != new.declared_features,
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(verdicts(&mut NodeDeclaredFeatures, &cluster, &pod), [rejected, rejected, ""]);
     }
 
-    /// KEP-5855: options for the bind mounts of a container need a kubelet that knows them.
+    /// KEP-5855: options for the bind mounts of a container need a kubelet that supports these options.
     #[test]
     fn options_of_bind_mounts_require_a_feature_from_1_37_on() {
         let mounted = |options: serde_json::Value, features| {

@@ -47,8 +47,8 @@ fn check(pod: &Pod, in_use: &[HostPort]) -> Status {
 }
 
 impl NodePorts {
-    /// The ports in use on the node of `case` that may conflict. The ports of a node are a set, as in kube-scheduler: a
-    /// port of a removed pod is free even if another pod on the node uses it too.
+    /// The ports in use on the node of `case` that may conflict. As in kube-scheduler, the ports of a node are a set: a
+    /// port of a removed pod is free even if another pod on the node uses this port too.
     fn ports_of_case(&mut self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> &[HostPort] {
         let ports = |index: &u32| pods.get(*index as usize).map_or(&[][..], |pod| &pod.host_ports);
         let is_removed = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));
@@ -84,8 +84,8 @@ impl Filter for NodePorts {
 }
 
 impl QueueingHint for NodePorts {
-    /// Returns true if a deleted pod held one of the host ports that this pod needs, and for every event other than a
-    /// pod's deletion.
+    /// Returns true if a deleted pod held one of the host ports that this pod needs. Also returns true for every event
+    /// that is not the deletion of a pod.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Pod { old: Some(old), new: None } => {

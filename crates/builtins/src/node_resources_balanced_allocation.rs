@@ -1,7 +1,8 @@
 //! NodeResourcesBalancedAllocation: prefers nodes on which the resources are used more evenly with the pod than without
 //! it.
 //!
-//! Since Kubernetes 1.36 the score is a difference: 75 if the pod changes nothing, more if the use becomes more even.
+//! Since Kubernetes 1.36, the score is a difference. It is 75 if the pod changes nothing, and more if the use becomes
+//! more even.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
@@ -96,7 +97,7 @@ impl Score for NodeResourcesBalancedAllocation {
     }
 }
 
-/// The scores of a block of rows by two resources, which is the default number.
+/// The scores of a block of rows by two resources. Two is the default number of resources.
 fn score_block(views: &[ResourceView<'_>], block: RowBlock, scores: &mut Block<i64>) -> Option<()> {
     let [one, other] = views else { return None };
     let (request, other_request) = (number(one.request), number(other.request));
@@ -115,8 +116,8 @@ fn score_block(views: &[ResourceView<'_>], block: RowBlock, scores: &mut Block<i
     })?
 }
 
-/// The result of [`balance`] for two fractions. [`balance`] halves their difference; this function subtracts the
-/// difference from twice the amount, with exactly the same result.
+/// The result of [`balance`] for two fractions. [`balance`] halves the difference of the fractions. This function
+/// subtracts the difference from twice the amount, with exactly the same result.
 #[inline]
 fn balance_of_two(first: f64, second: f64) -> i64 {
     let at_most_1 = |fraction: f64| if fraction < 1.0 { fraction } else { 1.0 };

@@ -50,7 +50,7 @@ pub struct NodeResourcesFit {
     /// Devices by class, for scoring by resources that devices serve.
     devices: ClassDevices,
     features: Features,
-    /// The requests of the pod of the current call, in the order in which reasons name them.
+    /// The requests of the pod of the current call, in the order in which reasons name the resources.
     requests: Vec<ResourceRequest>,
 }
 
@@ -59,7 +59,7 @@ pub struct NodeResourcesFit {
 struct ResourceRequest {
     name: Sym,
     amount: i64,
-    /// Whether DynamicResources decides on nodes that have none of the resource.
+    /// Whether DynamicResources decides about nodes that have none of the resource.
     is_served_by_devices: bool,
 }
 
@@ -190,7 +190,7 @@ impl NodeResourcesFit {
             && depends_on_devices(&mut self.devices, resources, &call.pod.scoring_requests, call)
     }
 
-    /// The status of a node if its pods request `change` more than the table shows.
+    /// The status of a node if the pods of the node request `change` more than the table shows.
     fn check(&self, table: &ClusterTable, node: NodeIdx, change: &RequestChange) -> Status {
         let mut reasons = Vec::new();
         let mut code = Code::Unschedulable;

@@ -9,7 +9,7 @@ use berth_model::{
     pod::{NodeTerm, Operator, Requirement},
 };
 
-/// The subject of a requirement.
+/// The part of a node that a requirement is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RuleKey {
     Label(Sym),
@@ -23,7 +23,7 @@ pub(crate) struct Rule<'a> {
     pub(crate) subject: RuleKey,
     pub(crate) operator: Operator,
     pub(crate) values: &'a [Sym],
-    /// The integer that `Gt` and `Lt` compare with; nothing is greater or less than `None`.
+    /// The integer that `Gt` and `Lt` compare with. If it is `None`, no value is greater or less.
     pub(crate) bound: Option<i64>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Rule<'a> {
         Self { subject: RuleKey::Label(*key), operator: Operator::In, values, bound: None }
     }
 
-    /// Whether a node passes if its subject has this value; `None` is an absent label.
+    /// Whether a node passes if the label or name that the rule is about has this value. `None` is an absent label.
     fn admits(&self, found: Option<Sym>, symbols: &Symbols) -> bool {
         let is_listed = || found.is_some_and(|value| self.values.contains(&value));
         let number = || found.and_then(|value| integer(value, symbols));
@@ -96,7 +96,7 @@ pub(crate) trait Term {
     /// Whether the term can match a node. A term matches no node if it has no requirements or does not parse.
     fn can_match(&self) -> bool;
 
-    /// The requirements; a node must meet all of them.
+    /// The requirements. A node must meet all of them.
     fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>>;
 
     fn narrow(&self, table: &ClusterTable, nodes: &mut NodeSet) {

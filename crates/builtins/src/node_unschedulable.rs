@@ -61,7 +61,7 @@ impl NodeRule for NodeUnschedulable {
 }
 
 impl QueueingHint for NodeUnschedulable {
-    /// Whether a node became schedulable, or the pod itself now tolerates the taint.
+    /// Whether a node became schedulable, or the pod tolerates the taint after the event.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old, new: Some(new) } => !new.unschedulable && old.is_none_or(|old| old.unschedulable),

@@ -1,8 +1,8 @@
 //! NodeVolumeLimits: a CSI driver can attach only a limited number of volumes to a node.
 //!
-//! [`VolumeTracker`] keeps the number of volumes on each node while pods and storage objects change. Filter compares
-//! that number with the limit for most nodes. It checks single volumes only where one of the pod's volumes is already
-//! in use.
+//! [`VolumeTracker`] keeps the number of volumes on each node while pods and storage objects change. For most nodes,
+//! Filter compares this number with the limit. It checks single volumes only on nodes where one of the pod's volumes is
+//! already in use.
 
 mod attached_volumes;
 mod attachments;
@@ -43,14 +43,14 @@ pub struct NodeVolumeLimits {
     limits: Limits,
     /// The drivers that a node must have. `None` without the gate VolumeLimitScaling.
     required_drivers: Option<RequiredDrivers>,
-    /// The volumes that the cycle's pod needs, or the reason why they are unknown.
+    /// The volumes that the cycle's pod needs, or the reason why these volumes are unknown.
     wanted: Result<Vec<VolumeId>, Status>,
 }
 
 /// The changes of a dry run with other pods on one node.
 #[derive(Debug, Default)]
 struct DryRunChanges {
-    /// The number of additional pods that use the volume, without zeros.
+    /// The number of additional pods that use each volume. Volumes with the number zero are not in the map.
     held: FxHashMap<VolumeId, i64>,
     /// The reason why a claim of an added pod cannot be counted.
     problem: Option<ClaimError>,
@@ -186,7 +186,7 @@ impl Filter for NodeVolumeLimits {
     }
 }
 
-/// The new volumes of one driver, for nodes where none of them is attached yet.
+/// The new volumes of one driver, for nodes to which none of these volumes is attached yet.
 #[derive(Debug)]
 struct NewVolumes<'a> {
     driver: &'a Driver,
@@ -261,7 +261,7 @@ impl NodeVolumeLimits {
         Status::success()
     }
 
-    /// A driver that the node lacks although pods with its volumes need it.
+    /// A driver that the node lacks, although pods with volumes of this driver need it.
     fn missing_driver<'a>(&self, wanted: &'a [VolumeId], node: NodeIdx) -> Option<&'a str> {
         let required = self.required_drivers.as_ref()?;
         let counted = wanted.iter().filter(|volume| self.limits.is_in_use(&volume.driver, node));

@@ -4,10 +4,10 @@
 /// The highest score that a node can get from a plugin.
 pub(crate) const MAX_SCORE: i64 = 100;
 
-/// Scales scores so that the highest becomes 100. If `reversed`, the highest becomes 0, and 0 becomes 100.
+/// Scales scores so that the highest score becomes 100. If `reversed`, the highest score becomes 0, and 0 becomes 100.
 pub(crate) fn normalize(scores: &mut [i64], reversed: bool) {
     let max = scores.iter().copied().max().unwrap_or(0);
-    // Scores that overflow wrap, as in Kubernetes, and the framework refuses the results as out of range.
+    // As in Kubernetes, scores that overflow wrap. The framework refuses the results as out of range.
     for score in scores {
         let share = if max == 0 { 0 } else { score.wrapping_mul(MAX_SCORE).wrapping_div(max) };
         *score = if reversed { MAX_SCORE.wrapping_sub(share) } else { share };

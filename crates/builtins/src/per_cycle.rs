@@ -2,8 +2,7 @@
 
 use berth_framework::CycleId;
 
-/// A value that is valid for one scheduling cycle. The value itself stays from cycle to cycle, so its buffers are
-/// reused.
+/// A value that is valid for one scheduling cycle. The value is not dropped between cycles, so its buffers are reused.
 #[derive(Debug, Default)]
 pub(crate) struct PerCycle<T> {
     value: T,
@@ -17,7 +16,7 @@ impl<T> PerCycle<T> {
         (self.cycle == Some(cycle)).then_some(&self.value)
     }
 
-    /// The value, which the caller must prepare for `cycle`.
+    /// Makes the value valid for `cycle`, and returns it. The caller must prepare it.
     pub(crate) fn begin(&mut self, cycle: CycleId) -> &mut T {
         self.cycle = Some(cycle);
         &mut self.value

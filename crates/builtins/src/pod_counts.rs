@@ -1,11 +1,11 @@
 //! The number of pods that match a query, by node.
 //!
 //! Pods are counted once for each query. The counts then follow the journal of the pod table, so the cost of the same
-//! query depends on the number of changes, not of pods.
+//! query depends on the number of changes, and not on the number of pods.
 //!
-//! Pods that no query can distinguish, usually the pods of one workload, form a group. A new query checks only groups
-//! with a label that it requires. A pod that comes or goes changes only the counts of the queries that its group
-//! matches.
+//! Pods that no query can distinguish form a group. These are usually the pods of one workload. A new query checks only
+//! groups with a label that the query requires. A pod that comes or goes changes only the counts of the queries that
+//! its group matches.
 
 mod groups;
 mod node_counts;
@@ -43,13 +43,14 @@ pub(crate) struct PodMatch {
 /// The counts of recent queries.
 #[derive(Debug, Default)]
 pub(crate) struct PodCounts {
-    /// The place up to which the journal of the pod table has been read.
+    /// The position up to which the journal of the pod table has been read.
     position: Option<u64>,
     groups: Groups,
     ids: FxHashMap<PodQuery, QueryIdx>,
     /// Queries by [`QueryIdx`].
     queries: Slab<CountedQuery>,
-    /// The number of calls of [`Self::count`]. It serves as a clock for finding the queries that were used longest ago.
+    /// The number of calls of [`Self::count`]. It serves as a clock for finding the queries whose last use is the
+    /// longest ago.
     n_calls: u64,
 }
 

@@ -1,8 +1,8 @@
 //! PodTopologySpread: spreads matching pods evenly over topology domains, such as zones or nodes.
 //!
 //! [`PodCounts`](crate::pod_counts::PodCounts) keeps the number of matching pods on each node up to date, and a cycle
-//! adds them up by domain. The work of a cycle therefore grows with the number of nodes, not of pods. PreFilter counts
-//! for hard constraints, PreScore for soft ones.
+//! adds these numbers up by domain. The work of a cycle therefore grows with the number of nodes, and not with the
+//! number of pods. PreFilter counts for hard constraints, PreScore for soft constraints.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread`. Documentation:
 //! <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>.
@@ -107,8 +107,8 @@ struct ConstraintError {
 }
 
 impl PodTopologySpread {
-    /// The hard or the soft constraints that apply to the pod: the pod's own constraints, or the default constraints if
-    /// the pod has no constraints of either kind.
+    /// The hard or the soft constraints that apply to the pod. If the pod has constraints of either kind, its own
+    /// constraints apply, and otherwise the default constraints.
     fn constraints(
         &mut self,
         table: &ClusterTable,
@@ -161,20 +161,20 @@ fn not_prepared(point: &str) -> Status {
 
 impl QueueingHint for PodTopologySpread {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
-        // A pod with constraints that did not parse may have changed in the meantime.
+        // If the constraints do not parse, the pod may have changed since its rejection, so it is tried again.
         self.constraints(call.table, call.pod, true).map_or(true, |constraints| hints::may_help(call, &constraints))
     }
 }
 
 impl Sign for PodTopologySpread {
-    /// A pod with constraints has no signature, since each placed pod changes the counts for the next one.
+    /// A pod with constraints has no signature, because each placed pod changes the counts for the next pod.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.topology_spread.is_empty() && self.default_constraints.is_empty()).then(String::new)
     }
 }
 
 impl Reuse for PodTopologySpread {
-    /// Each placed pod changes the counts for the next one.
+    /// Each placed pod changes the counts for the next pod.
     fn reach(&mut self, call: &Call<'_>) -> Reach {
         let has_constraints = !call.pod.topology_spread.is_empty()
             || !(self.default_constraints.is_empty() || self.default_selector.get(call.table, call.pod).is_empty());

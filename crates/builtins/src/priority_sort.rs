@@ -1,4 +1,5 @@
-//! PrioritySort: the queue returns pods of higher priority first, and of the same priority the one queued first.
+//! PrioritySort: the queue returns pods of higher priority first. Among pods of the same priority, it returns the pod
+//! that was queued first.
 
 use berth_framework::{ConfigureError, QueueSort};
 use berth_model::Pod;

@@ -4,8 +4,8 @@ use std::{marker::PhantomData, sync::Arc};
 
 use berth_framework::{BuildError, Manifest, Plugin, PluginFactory, PluginVersion, Points};
 
-// Plugins are imported by the paths of their modules, because the names at the crate's root are also names of the
-// macros that `plugin!` leaves there.
+// Plugins are imported by the paths of their modules, because `plugin!` defines macros at the crate's root that have
+// the plugins' names.
 use crate::{
     built_in::BuiltIn, default_binder::DefaultBinder, default_preemption::DefaultPreemption,
     dynamic_resources::DynamicResources, image_locality::ImageLocality, inter_pod_affinity::InterPodAffinity,

@@ -1,8 +1,9 @@
-//! The answers about a node that hold for later pods of the same kind, until the node's row is written.
+//! The hook Reuse of the built-in plugins. It says which answers about a node hold for later equivalent pods, until the
+//! node's row is written.
 //!
-//! Plugins for volumes and devices are called for each pod with volumes or devices, and PodTopologySpread for each pod
-//! with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is called for every pod once a pod on a node has
-//! affinity terms about other pods.
+//! Plugins for volumes and devices are called for each pod with volumes or devices. PodTopologySpread is called for
+//! each pod with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is called for every pod once a pod on a node
+//! has affinity terms about other pods.
 
 use std::hash::{Hash, Hasher};
 
@@ -34,7 +35,7 @@ macro_rules! compare_with_row {
 
 compare_with_row!(NodeUnschedulable, TaintToleration, DefaultBinder);
 
-/// Implements Reuse for plugins that read one part of the pod, with the given reach for pods that have it.
+/// Implements Reuse for plugins that read one part of the pod. The given reach is for pods that have this part.
 macro_rules! with_part {
     ($($plugin:ident: $is_there:expr => $reach:expr, else $other:expr),* $(,)?) => {
         $(impl Reuse for $plugin {
@@ -45,8 +46,8 @@ macro_rules! with_part {
     };
 }
 
-// With the gate StorageCapacityScoring, PreScore of VolumeBinding skips no pod, as in kube-scheduler. A pod without volumes
-// still scores 0 on every node.
+// With the gate StorageCapacityScoring, PreScore of VolumeBinding skips no pod, as in kube-scheduler. A pod without
+// volumes scores 0 on every node.
 with_part!(
     SchedulingGates: |pod: &Pod| !pod.scheduling_gates.is_empty() => Reach::Cluster, else Reach::Nothing,
     NodeName: |pod: &Pod| !pod.node_name.is_none() => ROW, else Reach::Nothing,

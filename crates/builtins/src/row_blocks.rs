@@ -1,9 +1,9 @@
 //! Arithmetic on columns of amounts, 64 rows at a time.
 //!
-//! A loop over arrays of a fixed length becomes vector instructions; one over the members of a set does not. Amounts
-//! are divided as floating-point numbers, of which a processor divides several at once, and rounded down to the result
-//! of integer division; that is exact for amounts below [`SMALL`]. Blocks with other amounts, and blocks with few
-//! members, are left to the rule for one row, which defines the right result.
+//! The compiler makes vector instructions of a loop over arrays of a fixed length, but not of a loop over the members
+//! of a set. Amounts are divided as floating-point numbers, because a processor divides several of them at a time. The
+//! quotient is rounded down to the result of integer division, which is exact for amounts below [`SMALL`]. Blocks with
+//! other amounts, and blocks with few members, are left to the rule for one row. This rule defines the right result.
 
 use berth_model::{NodeIdx, NodeSet, cluster_table::at, node_set::RowBlock};
 
@@ -13,7 +13,7 @@ const N_ROWS: usize = 64;
 /// A number for each row of a block.
 pub(crate) type Block<T> = [T; N_ROWS];
 
-/// Amounts from 0 up to, but not including, this number are small. A hundred times such an amount is an exact `f64`.
+/// Amounts from 0 up to, but not including, this number are small. A hundred times a small amount is an exact `f64`.
 const SMALL: i64 = 1 << 46;
 
 /// The minimum number of members of a block. Fewer rows are processed one by one.
@@ -30,8 +30,8 @@ pub(crate) struct Amounts<'a> {
 }
 
 impl<'a> Amounts<'a> {
-    /// Keeps the nodes that have `request` left. `is_short` says whether the request does not fit one row, from the
-    /// row's allocatable and used amounts.
+    /// Keeps the nodes that have `request` left. `is_short` says whether the request does not fit a row. Its arguments
+    /// are the row's allocatable and used amounts.
     pub(crate) fn narrow_to_room(self, request: i64, nodes: &mut NodeSet, is_short: impl Fn(i64, i64) -> bool) {
         nodes.retain_in_blocks(|block| {
             let is_worth_it = block.n_members() >= MIN_MEMBERS && is_small(request);
@@ -58,8 +58,8 @@ impl<'a> Amounts<'a> {
         }
     }
 
-    /// Lets `run` see the rows of the block, if the amounts are small and each member has some of the resource. The
-    /// amounts of all rows are safe divisors.
+    /// Passes the rows of the block to `run`, if the amounts are small and each member has some of the resource. The
+    /// allocatable amounts of all rows can be divisors.
     #[inline]
     pub(crate) fn in_positive_block<T>(
         self,
@@ -77,7 +77,7 @@ impl<'a> Amounts<'a> {
         Some(run(allocatable, used))
     }
 
-    /// The rows from `first` on; `None` if a column ends before the block does.
+    /// The rows from `first` on; `None` if a column ends before the end of the block.
     #[inline]
     fn whole_block(self, first: NodeIdx) -> Option<(&'a Block<i64>, &'a Block<i64>)> {
         let rows = |column: &'a [i64]| column.get(first.index()..)?.first_chunk();
@@ -96,7 +96,7 @@ impl<'a> Amounts<'a> {
         (copied(self.allocatable), copied(self.used))
     }
 
-    /// Copies in which 1 is allocatable in rows that are not members and have no amount.
+    /// Copies of the block. Rows that are not members and have no amount get 1 as the allocatable amount.
     #[cold]
     fn positive_copies(self, block: RowBlock) -> Option<(Block<i64>, Block<i64>)> {
         let (mut allocatable, used) = self.copied_block(block.first);
@@ -117,7 +117,7 @@ pub(crate) fn is_small(amount: i64) -> bool {
 
 #[inline]
 fn are_positive_and_small(allocatable: &Block<i64>, used: &Block<i64>) -> bool {
-    // 0 - 1 is the only negative result among small numbers.
+    // Among small numbers, the only negative result is 0 - 1.
     let bits = |all: i64, used: i64| all | all.wrapping_sub(1) | used;
     is_small(allocatable.iter().zip(used).fold(0, |all_bits, (all, used)| all_bits | bits(*all, *used)))
 }
@@ -142,8 +142,8 @@ fn has_room(request: i64, allocatable: &Block<i64>, used: &Block<i64>) -> Option
     is_small(all_bits).then_some(!short.cast_unsigned())
 }
 
-/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block of which some
-/// rows are members; `None` if it cannot score the block. `of_row` scores one node.
+/// Appends the score of each member of `nodes`, in ascending order. `of_block` scores all rows of a block that has
+/// members, or returns `None` if it cannot score the block. `of_row` scores one node.
 pub(crate) fn score_in_blocks(
     nodes: &NodeSet,
     scores: &mut Vec<i64>,
@@ -163,8 +163,8 @@ pub(crate) fn score_in_blocks(
     }
 }
 
-/// An amount as a floating-point number, exact from 0 up to 2^52. A cast gives the same result, but some processors
-/// cast only one number at a time.
+/// An amount as a floating-point number. It is exact from 0 up to 2^52. A cast gives the same result, but some
+/// processors cast only one number at a time.
 #[inline]
 pub(crate) fn number(amount: i64) -> f64 {
     f64::from_bits(amount.cast_unsigned() | INTEGERS.to_bits()) - INTEGERS
@@ -199,12 +199,12 @@ mod tests {
         testing::{TestCluster, pod_of},
     };
 
-    /// Amounts of all magnitudes; most of them small.
+    /// Amounts of all magnitudes. Most of the amounts are small.
     fn amounts() -> impl Strategy<Value = i64> {
         prop_oneof![0..200_i64, 0..SMALL, Just(SMALL - 1), Just(0)]
     }
 
-    /// Amounts of which some are 0, some too large to be small, and some equal.
+    /// Amounts of which some are 0, some are too large to be small, and some are equal.
     fn odd_amounts() -> impl Strategy<Value = i64> {
         prop_oneof![8 => 1..9_i64, 8 => 1..1_i64 << 40, 1 => Just(0), 1 => SMALL - 1..SMALL + 1]
     }

@@ -17,7 +17,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResourceArgs {
     name: String,
-    /// 0 means 1.
+    /// The weight; 0 means 1.
     #[serde(default)]
     weight: i64,
 }
@@ -27,8 +27,8 @@ pub(crate) struct ResourceArgs {
 pub(crate) struct ScoredResource {
     name: String,
     weight: i64,
-    /// Whether the resource is any other than cpu, memory, ephemeral-storage and pods. Such a resource is scored only
-    /// for pods that request it.
+    /// Whether the resource is none of cpu, memory, ephemeral-storage and pods. Such a resource is scored only for pods
+    /// that request it.
     is_scalar: bool,
 }
 
@@ -50,15 +50,15 @@ pub(crate) struct ResourceView<'a> {
 }
 
 impl ResourceView<'_> {
-    /// Lets `run` see a block of rows with some members: allocatable amounts, and sums of requests. Returns `None` if
-    /// the amounts, the sums or the pod's request are too large, or if a member has none of the resource.
+    /// Passes a block of rows with some members to `run`: the allocatable amounts, and the sums of requests. Returns
+    /// `None` if the amounts, the sums or the pod's request are too large, or if a member has none of the resource.
     #[inline]
     pub(crate) fn in_block<T>(&self, block: RowBlock, run: impl FnOnce(&Block<i64>, &Block<i64>) -> T) -> Option<T> {
         if is_small(self.request) { self.amounts.in_positive_block(block, run) } else { None }
     }
 
-    /// The node's allocatable amount, and the sum of requests of the pods on it; `None` if the node has none of the
-    /// resource.
+    /// The node's allocatable amount, and the sum of the requests of the pods on the node. `None` if the node has none
+    /// of the resource.
     pub(crate) fn amounts(&self, node: NodeIdx) -> Option<(i64, i64)> {
         let allocatable = at(self.amounts.allocatable, node);
         (allocatable != 0).then(|| (allocatable, at(self.amounts.used, node)))
@@ -91,8 +91,8 @@ impl ScoredResource {
     }
 }
 
-/// The resources that are scored for a pod with `requests`. `used` returns the column with the sums of requests; `served` are
-/// the resources that devices serve, from [`served_by_devices`].
+/// The resources that are scored for a pod with `requests`. `used` returns the column with the sums of requests.
+/// `served` are the resources that devices serve, from [`served_by_devices`].
 pub(crate) fn views<'a>(
     resources: &[ScoredResource],
     requests: &Resources,
@@ -155,7 +155,7 @@ fn is_device_resource(name: &str) -> bool {
     is_extended(name) || name.starts_with(DEVICE_CLASS_PREFIX)
 }
 
-/// Whether `name` is an extended resource, as opposed to a native one such as hugepages or attachable volumes.
+/// Whether `name` is an extended resource. Other resources are native, such as hugepages or attachable volumes.
 pub(crate) fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

@@ -1,5 +1,5 @@
 //! Signatures: the parts of a pod that each plugin reads. Pods with equal signatures get equal answers, so the
-//! scheduler may reuse them (KEP-5598).
+//! scheduler may reuse the answers (KEP-5598).
 //!
 //! Signatures contain symbols, not strings, because they are compared only within one scheduler.
 
@@ -48,8 +48,8 @@ pub(crate) fn text(part: &dyn Debug) -> Option<String> {
     Some(format!("{part:?}"))
 }
 
-/// The signature of volumes. Pods with generic ephemeral volumes have no signature: each pod has its own claim for such
-/// a volume, and the claims may be bound to different volumes.
+/// The signature of volumes. Pods with generic ephemeral volumes have no signature, because each pod has a separate
+/// claim for such a volume, and the claims may be bound to different volumes.
 fn volumes(pod: &Pod) -> Option<String> {
     let mut sources: Vec<&VolumeSource> = pod.volumes.iter().map(|volume| &volume.source).collect();
     if sources.contains(&&VolumeSource::Ephemeral) {

@@ -1,7 +1,7 @@
 //! The common part of the four volume plugins: the storage objects of the API with the fields that scheduling reads,
 //! and the errors of claims.
 //!
-//! The types only decode: unknown fields are skipped, and absent ones take their zero value. [`node_terms`] finds the
+//! The types only decode: unknown fields are skipped, and absent fields have their zero value. [`node_terms`] finds the
 //! nodes from which a volume can be used, and [`migration`] lists the CSI drivers that replaced in-tree volume plugins.
 //! [`migrated_handle`] and [`migrated_affinity`] translate volumes of these plugins.
 
@@ -190,7 +190,7 @@ pub(crate) struct CsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiDriverSpec {
-    /// Whether pods with the driver's volumes must not be placed on nodes that lack the driver.
+    /// Whether a node must have the driver before pods with the driver's volumes are placed on it.
     pub(crate) prevent_pod_scheduling_if_missing: Option<bool>,
     /// Whether the driver publishes `CSIStorageCapacity` objects, which the scheduler must then take into account.
     pub(crate) storage_capacity: Option<bool>,
@@ -303,7 +303,7 @@ pub(crate) fn claim_name<'a>(pod: &Pod, volume: &'a Volume) -> Option<ClaimName<
     }
 }
 
-/// The claims that the pod names itself, in the order of its volumes.
+/// The claims that the pod names directly, in the order of its volumes.
 pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.volumes.iter().filter_map(|volume| match &volume.source {
         VolumeSource::Claim(name) => Some(&**name),
@@ -339,7 +339,7 @@ impl ClaimError {
     }
 }
 
-/// A StorageClass without `volumeBindingMode`; the API server sets a default, so the object is broken.
+/// A StorageClass without `volumeBindingMode`. The API server sets a default, so such an object is broken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("VolumeBindingMode not set for StorageClass {0:?}")]
 pub(crate) struct NoBindingMode(pub(crate) String);

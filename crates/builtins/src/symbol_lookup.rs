@@ -1,12 +1,13 @@
 //! Strings of plugin args and API objects, as symbols of the node table.
 //!
 //! Rules never intern a string, because the cluster table of a component is a copy that takes its symbols from the
-//! host. A string that has no symbol equals nothing in the table. The string may get a symbol later, so plugins that
-//! keep looked-up strings look them up again once the table has other symbols: [`SymbolVersion`].
+//! host. A string without a symbol equals nothing in the table. The string may get a symbol later, so plugins that keep
+//! looked-up strings look them up again once the table has other symbols: [`SymbolVersion`].
 
 use berth_model::{Sym, Symbols};
 
-/// Stands for a string without a symbol. No table reaches this number, so it equals no key and no value.
+/// The value for a string without a symbol. No table reaches this number, so the value equals no key and no value of
+/// the table.
 pub(crate) const UNKNOWN: Sym = Sym(u32::MAX);
 
 /// The symbol of `text`, or [`UNKNOWN`].
@@ -14,7 +15,7 @@ pub(crate) fn lookup(symbols: &Symbols, text: &str) -> Sym {
     symbols.lookup(text).unwrap_or(UNKNOWN)
 }
 
-/// Shows when strings must be looked up again. Every table has symbols, so the first look-up always happens.
+/// Shows whether strings must be looked up again. Every table has symbols, so the first look-up always happens.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolVersion(u64);
 
@@ -25,7 +26,7 @@ impl SymbolVersion {
     }
 }
 
-/// Shows when symbols were freed. A symbol that was kept may then stand for another string.
+/// Shows whether symbols were freed. A symbol that a plugin kept may then stand for another string.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolSweeps(u64);
 

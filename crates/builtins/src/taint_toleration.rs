@@ -1,7 +1,7 @@
 //! TaintToleration: keeps pods off nodes with taints that they do not tolerate, and prefers nodes without
 //! `PreferNoSchedule` taints.
 //!
-//! Nodes share few distinct sets of taints. Each set is therefore compared with the pod's tolerations once in a call,
+//! Nodes share few distinct sets of taints. In a call, each set is therefore compared with the pod's tolerations once,
 //! and the result is looked up by the id of a node's set.
 
 use berth_framework::{
@@ -24,7 +24,7 @@ use crate::{
 /// Compares `spec.taints` of nodes with `spec.tolerations` of the pod.
 #[derive(Debug, Default)]
 pub struct TaintToleration {
-    /// Whether the pod tolerates each taint set. Reused from call to call, as are the counts.
+    /// Whether the pod tolerates each taint set. This buffer and `counts` are reused from call to call.
     verdicts: Vec<Option<bool>>,
     /// The number of `PreferNoSchedule` taints in each taint set that the pod does not tolerate.
     counts: Vec<Option<i64>>,
@@ -54,7 +54,7 @@ fn is_tolerated(pod: &Pod, taint: &Taint, numbers: Option<&Symbols>) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(taint, numbers))
 }
 
-/// Whether the pod tolerates every `NoSchedule` and `NoExecute` taint. Numbers are compared if there are `numbers`.
+/// Whether the pod tolerates every `NoSchedule` and `NoExecute` taint. If `numbers` is given, numbers are compared.
 fn admits(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> bool {
     taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint, numbers))
 }
@@ -70,8 +70,8 @@ fn n_intolerable_prefer_no_schedule(pod: &Pod, taints: &[Taint], numbers: Option
     prefer_no_schedule.map(|taint| i64::from(!is_tolerated(pod, taint, numbers))).sum()
 }
 
-/// Returns a function that gives the result of `evaluate` for the taints of a node, evaluated once per distinct set of
-/// taints. `known` is a buffer for the results by set.
+/// Returns a function that gives the result of `evaluate` for the taints of a node. `evaluate` is called once for each
+/// distinct set of taints. `known` is a buffer for the results by set.
 fn once_per_set<T: Copy>(
     call: &Call<'_>,
     features: Features,
@@ -146,7 +146,7 @@ impl Normalize for TaintToleration {
 }
 
 impl QueueingHint for TaintToleration {
-    /// Whether a node now has only taints that the pod tolerates, or the pod's own tolerations changed.
+    /// Whether a node has only taints that the pod tolerates after the event, or the pod's own tolerations changed.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {
             EventSubject::Node { old, new: Some(new) } => {

@@ -1,4 +1,4 @@
-//! Questions of unit tests to plugins about a [`TestCluster`].
+//! Calls of plugins about a [`TestCluster`], for unit tests.
 
 use berth_framework::{Plugin, Status};
 use berth_model::{
@@ -26,7 +26,7 @@ pub(crate) fn verdicts(plugin: &mut dyn Plugin, cluster: &TestCluster, pod: &Pod
     nodes.iter().map(|node| rejected.get(cluster.node_name(node)).map_or_else(String::new, show)).collect()
 }
 
-/// Code and message; empty for success.
+/// The code and the message of the status; empty for success.
 pub(crate) fn show(status: &Status) -> String {
     if status.is_success() { String::new() } else { format!("{}: {}", status.code.as_str(), status.message()) }
 }

@@ -1,16 +1,17 @@
 //! Topology domains: the nodes that share one value under a topology key, for example under
 //! `topology.kubernetes.io/zone`.
 //!
-//! Domains are numbered per key, so a sum over domains is an array. The numbers hold until a node's value under the key
-//! changes. [`Topologies`] detects that: it compares one version in a call while no label of any node changes.
-//! Otherwise it compares the key's label column, and numbers the domains again only if the column differs.
+//! The domains of a key are numbered, so a sum over domains is an array. The numbers hold until a node's value under
+//! the key changes. [`Topologies`] detects such a change. While no label of any node changes, it only compares one
+//! version in a call. Otherwise it compares the key's label column, and numbers the domains again only if the column
+//! differs.
 
 use std::sync::Arc;
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, label_table::LabelColumn};
 use rustc_hash::FxHashMap;
 
-/// The number of topology keys that are kept. Clusters use a handful.
+/// The number of topology keys that are kept. Clusters use only a few topology keys.
 const CAPACITY: usize = 64;
 
 /// The number of a domain among the domains of its topology key.
@@ -20,7 +21,7 @@ pub(crate) struct Domain(u32);
 impl Domain {
     /// The domain of nodes with an empty value of the label. Every topology has this number, even if no node is in it.
     pub(crate) const EMPTY_VALUE: Self = Self(0);
-    /// Marks a node without the key.
+    /// The mark of a node without the key.
     const NONE: Self = Self(u32::MAX);
 
     pub(crate) fn index(self) -> usize {
@@ -31,9 +32,9 @@ impl Domain {
 /// The domains of one topology key.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    /// Nodes that have the key.
+    /// The nodes that have the key.
     nodes: NodeSet,
-    /// Domains by node; shorter than the table if the last nodes lack the key.
+    /// Domains by node. The list is shorter than the table if the last nodes lack the key.
     domains: Vec<Domain>,
     n_domains: usize,
 }
@@ -68,7 +69,7 @@ impl Topology {
         &self.nodes
     }
 
-    /// The number of domains. All domains have numbers below it.
+    /// The number of domains. All domains have lower numbers.
     pub(crate) fn n_domains(&self) -> usize {
         self.n_domains
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::normalize::MAX_SCORE;
 
-/// Scores of points range from 0 to 10.
+/// The factor from the scores of points, which are from 0 to 10, to the scores of nodes.
 const SCALE: i64 = MAX_SCORE / 10;
 
 /// An entry of `shape` in args.

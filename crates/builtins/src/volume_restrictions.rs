@@ -89,14 +89,15 @@ impl VolumeRestrictions {
         self.exclusive.iter().any(|exclusive| **exclusive == *claim)
     }
 
-    /// The number of claims in [`Self::exclusive`] that the pod uses. Its namespace is not compared, as in
+    /// The number of claims in [`Self::exclusive`] that the pod uses. The namespace of the pod is not compared, as in
     /// kube-scheduler (`pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`,
     /// `conflictingPVCRefCountForPod`).
     fn n_taken_by(&self, pod: &Pod) -> i64 {
         storage::named_claims(pod).filter(|claim| self.is_exclusive(claim)).map(|_| 1).sum()
     }
 
-    /// Whether the node has conflicts after `change` conflicts were added or, if negative, removed.
+    /// Whether the node has conflicts after `change` conflicts were added. If `change` is negative, conflicts were
+    /// removed.
     fn is_blocked_after(&self, call: &Call<'_>, node: NodeIdx, change: i64) -> bool {
         let is_blocked = self.blocked.contains(node);
         let n_now = if is_blocked { self.usage.n_conflicts(call.pod, node) } else { 0 };
@@ -167,7 +168,7 @@ impl Filter for VolumeRestrictions {
 }
 
 impl QueueingHint for VolumeRestrictions {
-    /// Whether a removed pod of the same namespace used one of the pod's disks or claims, or one of the pod's claims
+    /// Whether a removed pod of the same namespace used one of the pod's disks or claims, or a claim of the pod
     /// appeared.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         match call.subject {

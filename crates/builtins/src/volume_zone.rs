@@ -16,7 +16,7 @@ use crate::{
     storage::{self, ClaimError, NoBindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
-/// The labels of a volume. Each comes with the newer label that a node may have instead.
+/// The zone and region labels of volumes. Each label comes with the newer label that a node may have instead.
 const LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -37,7 +37,7 @@ pub struct VolumeZone {
     required: Vec<VolumeTopology>,
     /// The nodes that do not meet the requirements.
     rejected: NodeSet,
-    /// The requirements and the version of nodes and labels for which `rejected` was computed.
+    /// The requirements, and the version of nodes and labels, for which `rejected` was computed.
     computed_for: Option<(Vec<VolumeTopology>, u64)>,
 }
 
@@ -103,13 +103,13 @@ enum VolumeError {
     ClassNotFound(String),
     #[error(transparent)]
     NoBindingMode(#[from] NoBindingMode),
-    /// The claim is not bound, although it should be by now.
+    /// The claim is not bound, although it should be bound at this time.
     #[error("PersistentVolume had no name")]
     Unbound,
 }
 
 impl VolumeZone {
-    /// The volume of a claim; `None` for a claim that will be bound only when the pod has a node.
+    /// The volume of a claim. `None` for a claim that is bound only after the pod has a node.
     fn volume_of(&self, namespace: &str, name: &str) -> Result<Option<&PersistentVolume>, VolumeError> {
         if name.is_empty() {
             return Err(ClaimError::NoName.into());

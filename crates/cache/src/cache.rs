@@ -18,7 +18,7 @@ use crate::{
     zones::{NodeOrder, Zones},
 };
 
-/// Nodes, pods on them, assumed pods, and the objects that plugins ask for.
+/// The nodes, the pods on them, the assumed pods, and the objects that plugins ask for.
 #[derive(Debug)]
 pub struct Cache {
     table: ClusterTable,
@@ -43,12 +43,11 @@ struct Changed {
     objects: ChangedKeys<Arc<ObjectKey>>,
 }
 
-/// The entry of the cache for a node's name. An entry without a row stands for a name that pods refer to and that no
-/// node has.
+/// The entry of the cache for a node's name. If pods refer to a name and no node has the name, the entry has no row.
 #[derive(Debug, Default)]
 pub struct CachedNode {
     row: Option<(NodeIdx, Node)>,
-    /// Uids of the pods on it.
+    /// The uids of the pods on the node.
     pods: Vec<PodUid>,
 }
 
@@ -120,7 +119,7 @@ impl Cache {
 
     /// Frees some of the symbols that no pod and no node uses any more; see [`Symbols::free_unused`]. The names of
     /// nodes that the cache knows always stay. `is_held` says which other symbols must stay, because other parts of the
-    /// program use them.
+    /// program use these symbols.
     pub fn free_symbols(&mut self, is_held: impl Fn(Sym) -> bool) {
         let nodes = &self.nodes;
         self.table.symbols.free_unused(|sym| nodes.contains_key(&sym) || is_held(sym));
@@ -131,7 +130,7 @@ impl Cache {
         self.zones.settle();
     }
 
-    /// All nodes, one of each zone in turn, as of the last [`Self::settle`].
+    /// All nodes, as of the last [`Self::settle`]. The zones alternate in the list.
     #[must_use]
     pub fn order(&self) -> &[NodeIdx] {
         self.zones.order()
@@ -143,8 +142,8 @@ impl Cache {
         self.zones.node_order()
     }
 
-    /// Restores an order that [`Self::node_order`] gave. The caller has undone every arrival and departure of a node
-    /// since that moment, the last one first, so each node has the row that it had at that moment.
+    /// Restores an order that [`Self::node_order`] returned. Before this call, the caller must undo every addition and
+    /// removal of a node since that moment, the last one first. Each node then has the same row as at that moment.
     pub fn restore_order(&mut self, order: NodeOrder) {
         self.zones.restore(order);
     }

@@ -1,7 +1,7 @@
-//! The log that says which column of which row changed, and when.
+//! The log of changes. An entry names the row and the column that changed.
 //!
-//! Every change gets a new generation. The log holds the last few thousand changes. The generation of the newest change
-//! is kept for each row and column as well, so that a row which changed often is sent once.
+//! Every change gets a new generation. The log holds the last few thousand changes. For each row and column, the
+//! generation of the newest change is kept as well, so that a row which changed often is sent once.
 
 use std::{collections::VecDeque, sync::Arc};
 

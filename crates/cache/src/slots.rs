@@ -1,4 +1,4 @@
-//! Row numbers of a table. A number that was freed is given out again, so that the table stays dense.
+//! Row numbers of a table. A freed number is used again, so that the table stays dense.
 
 /// Numbers from 0 on, each held by one owner at a time.
 #[derive(Debug, Default)]

@@ -72,7 +72,8 @@ fn all_needs() -> Needs {
     Needs { columns: Columns::all(), annotation_keys, pods: true, objects: vec![kind], ..Needs::default() }
 }
 
-/// A table as text, row by row, so that two tables can be compared however they came about.
+/// A table as text, row by row. Two tables with the same content have the same text, whatever changes led to the
+/// content.
 fn picture(table: &ClusterTable) -> Vec<String> {
     let text = |sym: Sym| table.symbols.text(sym).to_owned();
     let resources = |table: &ResourceTable, node: NodeIdx| {
@@ -281,7 +282,7 @@ fn one_of_two_pods_with_the_same_port_may_leave() {
     assert!(cache.table().host_ports(NodeIdx(0)).is_empty());
 }
 
-/// Sums stop at the largest number. The part beyond it counts again when there is room.
+/// Sums stop at the largest number. The amount above this number counts again when other pods leave.
 #[test]
 fn huge_requests_leave_nothing_behind() {
     let mut cache = Cache::new();

@@ -1,4 +1,5 @@
-//! The order in which nodes are visited: one of each zone in turn, so that neighbours in the list rarely fail together.
+//! The order in which nodes are visited. The zones alternate in this order, so that neighbours in the list rarely fail
+//! together.
 //!
 //! A node that only changes its zone keeps its place in the list until the next node comes or goes, as in Kubernetes.
 
@@ -8,8 +9,8 @@ use rustc_hash::FxHashMap;
 /// Region and zone.
 type ZoneKey = (Sym, Sym);
 
-/// The order in which nodes are visited: the rows of the table, by zone. It depends on the order in which the nodes
-/// came.
+/// The order in which nodes are visited, as rows of the table by zone. The order depends on the sequence in which the
+/// nodes came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOrder(Vec<Vec<NodeIdx>>);
 

@@ -1,7 +1,7 @@
 //! Arguments of the built-in plugins: this module fills in the defaults and checks the values.
 //!
-//! The result is JSON without `apiVersion` and `kind`. It is complete, so that a plugin needs no defaults of its own.
-//! Wording and limits are kube-scheduler's. A plugin with more than a few numbers to check has a file of its own.
+//! The result is JSON without `apiVersion` and `kind`. The result is complete, so a plugin needs no defaults of its
+//! own. Wording and limits are kube-scheduler's. A plugin with more than a few numbers to check has a separate file.
 
 mod node_affinity;
 mod resources;
@@ -88,8 +88,8 @@ fn dynamic_resources(fields: &Fields<'_>, _: Features) -> Value {
     })
 }
 
-/// The default weight is 1: a required affinity of a running pod counts as a preference of weight 1 for an incoming pod
-/// that matches it.
+/// By default, a required affinity of a running pod counts as a preference of weight 1 for an incoming pod that matches
+/// it.
 fn inter_pod_affinity(fields: &Fields<'_>, _: Features) -> Value {
     let weight = fields.whole32("hardPodAffinityWeight").unwrap_or(1);
     if !(0..=100).contains(&weight) {

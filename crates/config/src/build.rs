@@ -32,12 +32,12 @@ pub struct ProvidedPlugin {
 }
 
 impl Profile {
-    /// Builds the profile. `provide` is called once for each plugin that the profile enables, in order. It gets the
-    /// plugin's name and its arguments as JSON (`null` if there are none). A plugin for which it returns `None` is left
-    /// out.
+    /// Builds the profile. `provide` is called once for each plugin that the profile enables, in order. `provide` gets
+    /// the plugin's name and its arguments as JSON (`null` if there are none). If `provide` returns `None`, the plugin
+    /// is left out.
     ///
-    /// The profile registers a plugin at every point at which the configuration wants it. The plugin runs there as long
-    /// as its binary implements the point.
+    /// The profile registers a plugin at every point at which the configuration enables the plugin. The plugin runs at
+    /// these points as long as its binary implements them.
     ///
     /// # Errors
     /// The first error of `provide`.
@@ -63,8 +63,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The plugin's arguments as text. A built-in plugin with rules that depend on features gets the features that
-    /// differ from the default in a field of its arguments.
+    /// The plugin's arguments as text. For a built-in plugin with rules that depend on features, a field of the
+    /// arguments contains the features that differ from the default.
     fn args_of(&self, plugin: &PluginName) -> String {
         let mut args = self.plugin_config.get(plugin).cloned().unwrap_or(Value::Null);
         if self.features != Features::default() && WITH_FEATURES.contains(&plugin.as_str()) {

@@ -12,9 +12,9 @@ pub struct Change {
     /// The path of the field, such as
     /// `profiles[default-scheduler].pluginConfig[NodeResourcesFit].args.scoringStrategy.type`.
     pub field: String,
-    /// `null` if the field did not exist.
+    /// The old value; `null` if the field did not exist.
     pub old: Value,
-    /// `null` if the field no longer exists.
+    /// The new value; `null` if the field no longer exists.
     pub new: Value,
 }
 
@@ -34,8 +34,8 @@ impl Settings {
         changes
     }
 
-    /// The settings that a scheduler with these settings can take over from `new`, and the fields that it cannot change
-    /// while it runs. The fields that cannot change are `leaderElection`, `delayCacheUntilActive`, and the fields of
+    /// The settings that a scheduler with these settings can take over from `new`, and the fields that cannot change
+    /// while the scheduler runs. These fields are `leaderElection`, `delayCacheUntilActive`, and the fields of
     /// `clientConnection` except `qps` and `burst`.
     #[must_use]
     pub fn take_over(&self, new: Self) -> (Self, Vec<Change>) {

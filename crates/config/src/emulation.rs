@@ -1,9 +1,9 @@
 //! The release of Kubernetes that the scheduler emulates, and the state of its feature gates: `--emulated-version`,
 //! `--min-compatibility-version` and `--feature-gates`.
 //!
-//! By default the scheduler emulates the API server's release, which is known only once the server has answered.
-//! [`Emulation`] has the values of the flags, and [`Emulated`] has the release and the gates that result from them. The
-//! result holds until the process ends.
+//! By default the scheduler emulates the API server's release, which is known only after the server's first answer.
+//! [`Emulation`] has the values of the flags. [`Emulated`] has the release and the gates that result from these values
+//! and from the server's version. The result holds until the process ends.
 
 use std::{fmt, str::FromStr};
 
@@ -80,7 +80,7 @@ pub enum EmulationError {
 pub struct Emulation {
     version: Option<KubernetesVersion>,
     min_compatibility: Option<KubernetesVersion>,
-    /// Each gate: the text as it was given, the name and the value.
+    /// Each gate: the text on the command line, the name and the value.
     gates: Vec<(String, String, bool)>,
 }
 
@@ -97,7 +97,7 @@ impl Emulation {
     /// error.
     ///
     /// # Errors
-    /// A value makes no sense.
+    /// A value is not valid.
     pub fn new(versions: &[&str], min_compatibility: &[&str], gates: &[&str]) -> Result<Self, EmulationError> {
         let last = |values: &[&str]| {
             let given = values.iter().rfind(|value| !value.is_empty());
@@ -122,7 +122,7 @@ impl Emulation {
         Ok(emulation)
     }
 
-    /// The version that the flags ask for. If there is one, the API server's version is not needed.
+    /// The version that the flags ask for. If the flags ask for a version, the API server's version is not needed.
     #[must_use]
     pub fn version(&self) -> Option<KubernetesVersion> {
         self.version

@@ -1,7 +1,7 @@
 //! Mistakes in a configuration, in words that help an operator to correct them.
 //!
-//! The reader does not stop at the first mistake. [`Problems`] collects the mistakes, and [`ConfigError`] shows one per
-//! line, with the file and the field. Field errors have Kubernetes' words.
+//! The reader does not stop at the first mistake. [`Problems`] collects the mistakes, and [`ConfigError`] shows one
+//! mistake in each line, with the file and the field. Errors about fields have the same words as in Kubernetes.
 
 use std::{cell::RefCell, fmt};
 
@@ -32,8 +32,8 @@ pub enum ConfigError {
     Render(#[source] serde_saphyr::SerializeError),
 }
 
-/// The command line, or a file that the command line names, is wrong: nothing was started. A command that fails with
-/// this error exits with 2.
+/// The command line, or a file that the command line names, is wrong. The command has started nothing. A command that
+/// fails with this error exits with code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
@@ -78,7 +78,7 @@ impl Problems {
         self.add(path, format!("Unsupported value: {}: supported values: {supported}", value.into()));
     }
 
-    /// Takes the problems that were found so far, and fails with them if there are any.
+    /// Takes the problems that were found so far. Fails with these problems if there are any.
     pub(crate) fn settle(&self, file: &str) -> Result<(), ConfigError> {
         let problems = self.0.take();
         if problems.is_empty() {

@@ -1,8 +1,8 @@
 //! Expands a merged plugin selection to the exact list of plugins at each extension point.
 //!
-//! The plugins that the point's own list shares with `multiPoint` come first. Then come the other `multiPoint` plugins
-//! that implement the point, and then the plugins that only the point's list names. If the point's `disabled` list
-//! contains `*`, the plugins of `multiPoint` do not run at the point.
+//! The plugins that are in both the point's own list and `multiPoint` come first. The next plugins are the other
+//! `multiPoint` plugins that implement the point. The last plugins are those that only the point's list names. If the
+//! point's `disabled` list contains `*`, the plugins of `multiPoint` do not run at the point.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,13 +40,13 @@ impl PluginSets {
 
     /// The plugins that would run at `point`, in order, if every plugin of `multiPoint` implemented the point. A later
     /// binary of a plugin may implement more points. At QueueSort, the list only has the plugins that implement the
-    /// point; a plugin that may be loaded later is added if no other plugin sorts the queue.
+    /// point. A plugin that may be loaded later is added if no other plugin sorts the queue.
     #[must_use]
     pub fn wanted_at(&self, point: Point) -> &[PluginName] {
         self.wanted_by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
-    /// The weight of the plugin's scores, if it gives any.
+    /// The weight of the plugin's scores, if the plugin gives scores.
     #[must_use]
     pub fn weight(&self, plugin: &str) -> i64 {
         self.score_weights.get(plugin).copied().unwrap_or(1)
@@ -57,7 +57,7 @@ impl PluginSets {
         self.at(Point::Score).iter().map(|name| (name.as_str(), self.weight(name)))
     }
 
-    /// Every plugin that the profile enables, once each, including plugins that run at no point.
+    /// Every plugin that the profile enables, without repetitions, including plugins that run at no point.
     #[must_use]
     pub fn named(&self) -> &[PluginName] {
         &self.named
@@ -116,7 +116,8 @@ fn plugins_at(own: &PluginSet, multi_point: &PluginSet, implements: impl Fn(&str
     names
 }
 
-/// The weight of a plugin. The point's own entry comes before `multiPoint`'s; no weight means 1.
+/// The weight of a plugin. The weight in the point's own list has precedence over the weight in `multiPoint`. A plugin
+/// without a weight has the weight 1.
 fn weight_of(name: &str, own: &PluginSet, multi_point: &PluginSet) -> i64 {
     let mut entries = own.enabled.iter().chain(&multi_point.enabled);
     let weight = entries.find(|plugin| plugin.name == name).map_or(0, |plugin| i64::from(plugin.weight));
@@ -145,8 +146,8 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
     }
 }
 
-/// A missing plugin may still come from a plugins directory or a registry, so this error needs a program without
-/// either.
+/// A missing plugin may still come from a plugins directory or a registry. The error is for a program without plugins
+/// directory and registry.
 fn not_found_advice(name: &str) -> String {
     format!("correct the name, or give --plugins-dir DIR with {name}.wasm in it")
 }

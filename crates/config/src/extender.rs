@@ -1,4 +1,5 @@
-//! HTTP extenders: helpers of the scheduler outside its process. They exist for compatibility with kube-scheduler.
+//! HTTP extenders: services outside the scheduler's process that take part in its decisions. Berth supports them for
+//! compatibility with kube-scheduler.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,17 +11,17 @@ use crate::{fields::Fields, names::extended_resource_name_problem};
 /// The address of one extender, and the questions that it gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extender {
-    /// The URL to which verbs are appended. It also names the extender in logs.
+    /// The URL to which verbs are appended. Logs name the extender by this URL.
     pub url_prefix: String,
-    /// Empty if the extender does not filter.
+    /// The verb for filtering; empty if the extender does not filter.
     pub filter_verb: String,
-    /// Empty if the extender is not asked about preemption.
+    /// The verb for preemption; empty if the extender is not asked about preemption.
     pub preempt_verb: String,
-    /// Empty if the extender does not score.
+    /// The verb for scoring; empty if the extender does not score.
     pub prioritize_verb: String,
-    /// Factor for the extender's scores; positive for an extender that scores.
+    /// The factor for the extender's scores. It is positive for an extender that scores.
     pub weight: i64,
-    /// Empty if the extender does not bind. At most one extender binds.
+    /// The verb for binding; empty if the extender does not bind. At most one extender binds.
     pub bind_verb: String,
     /// Whether to speak HTTPS.
     pub enable_https: bool,
@@ -28,12 +29,12 @@ pub struct Extender {
     pub tls_config: Option<ExtenderTls>,
     /// The time that one call may take.
     pub http_timeout: Duration,
-    /// Whether the extender knows the nodes itself, so that names are enough.
+    /// Whether the extender knows the nodes itself, so that the scheduler sends only their names.
     pub node_cache_capable: bool,
-    /// The extender is asked only about pods that request one of these resources. If the list is empty, it is asked
-    /// about every pod.
+    /// If the list is not empty, the extender is asked only about pods that request one of these resources. Otherwise,
+    /// it is asked about every pod.
     pub managed_resources: Vec<ManagedResource>,
-    /// Whether scheduling goes on when the extender fails.
+    /// Whether scheduling continues when the extender fails.
     pub ignorable: bool,
 }
 

@@ -1,7 +1,7 @@
-//! The feature gates of kube-scheduler, and their defaults in each release. They decide how Berth behaves.
+//! The feature gates of kube-scheduler, with their defaults in each release and their effects in Berth.
 //!
-//! A gate that is a [`berth_model::Feature`] switches rules of plugins. The code that reads the other gates determines
-//! their effect.
+//! A gate that is a [`berth_model::Feature`] switches rules of plugins. The other gates have an effect where the
+//! scheduler or the endpoints read them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use berth_model::{Feature, Features, Release, features::FeatureKind};
 
 /// The gates of 1.36.2, one per line: the name, the stage, the default, and `locked` if the gate cannot be switched.
 const IN_1_36: &str = include_str!("feature_gates_1.36.txt");
-/// The changes in 1.37, in the same form; `removed` removes a gate. Only gates that the scheduler reads are listed.
+/// The changes in 1.37, in the same form. The word `removed` removes a gate. Only gates that the scheduler reads are
+/// listed.
 const CHANGES_OF_1_37: &str = include_str!("feature_gates_1.37_changes.txt");
 
 /// A feature gate.
@@ -82,8 +83,8 @@ const OF_THE_PROGRAM: [(&str, &str); 10] = [
     ("SchedulerPopFromBackoffQ", "The scheduler tries rejected pods before their backoff is over if activeQ is empty."),
 ];
 
-/// Gates that would change the scheduler's behaviour, but are not implemented: they keep their defaults. Each comes
-/// with the reason.
+/// Gates that would change the scheduler's behaviour, but are not implemented. They keep their defaults. Each gate
+/// comes with the reason.
 const UNBUILT: [(&str, &str); 24] = [
     ("AllAlpha", "it turns on gates that are not implemented"),
     ("AllBeta", "it switches gates that are not implemented"),
@@ -116,9 +117,9 @@ const GROUPS: &str = "groups of pods are not scheduled together";
 const KEYS: &str = "matchLabelKeys and mismatchLabelKeys of pod affinity always have their default effect";
 const RESIZES: &str = "the resources of an in-place resize always have their default effect";
 
-/// Gates that may be on only while other gates are on, with these other gates, as far as they can be switched
-/// (`defaultKubernetesFeatureGateDependencies` in Kubernetes' `pkg/features/kube_features.go`). A gate is in the table
-/// if the scheduler reads it, or reads a gate on which it depends.
+/// Gates that may be on only while other gates are on. For each gate, the table has those of the other gates that can
+/// be switched (`defaultKubernetesFeatureGateDependencies` in Kubernetes' `pkg/features/kube_features.go`). A gate is
+/// in the table if the scheduler reads it, or reads a gate on which it depends.
 const DEPENDENCIES: [(&str, &[&str]); 5] = [
     ("DRADeviceBindingConditions", &["DRAResourceClaimDeviceStatus"]),
     ("DRADeviceTaintRules", &["DRADeviceTaints"]),
@@ -162,7 +163,7 @@ const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     release: Release,
-    /// Whether `--min-compatibility-version` is the release itself. By default it is the release before.
+    /// Whether `--min-compatibility-version` is the release itself. By default, this flag is the previous release.
     none_is_older: bool,
     switched: BTreeMap<&'static str, bool>,
 }
@@ -232,7 +233,7 @@ impl Gates {
     /// Checks that no gate is on without the gates that it needs.
     ///
     /// # Errors
-    /// A gate is on without them.
+    /// A gate is on, and a gate that it needs is off.
     pub fn check_dependencies(&self) -> Result<(), GateError> {
         for (name, needed) in DEPENDENCIES.into_iter().filter(|(name, _)| self.is_on(name)) {
             let off: Vec<&str> = needed.iter().copied().filter(|needed| !self.is_on(needed)).collect();

@@ -1,8 +1,8 @@
 //! Strict reading of a JSON object, field by field.
 //!
-//! [`Fields`] remembers the names that were read, so that [`Fields::finish`] can report the others as unknown. A field
-//! of the wrong type is reported and read as absent. `null` counts as absent, as it does in Kubernetes. The functions
-//! do not fail: mistakes go to [`Problems`], so that one pass reports them all with their full paths.
+//! [`Fields`] remembers the names that were read, so that [`Fields::finish`] can report the other names as unknown. A
+//! field of the wrong type is reported and read as absent. `null` counts as absent, as in Kubernetes. The functions do
+//! not fail. They add mistakes to [`Problems`], so that one pass reports all mistakes with their full paths.
 
 use std::cell::RefCell;
 

@@ -23,8 +23,8 @@ pub struct InTree {
 /// Plugins of earlier releases that a configuration may no longer name.
 pub(crate) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-/// The plugins of the default profile with the weights in its file; zero means that there is none, which counts as 1.
-/// The order decides which filter runs first. Weights and order come from
+/// The plugins of the default profile with the weights in `default_plugins.go`. Zero means that the plugin has no
+/// weight there, which counts as 1. The order decides which filter runs first. Weights and order come from
 /// `pkg/scheduler/apis/config/v1/default_plugins.go`.
 const DEFAULT_PROFILE: [(&str, i32); 20] = [
     ("SchedulingGates", 0),
@@ -50,15 +50,15 @@ const DEFAULT_PROFILE: [(&str, i32); 20] = [
 ];
 
 /// Plugins that this build lacks. They serve the scheduling of pod groups, an alpha feature that is off by default. A
-/// file that names them is valid nevertheless. Two of them implement only points of pod groups, which never run.
+/// file that names these plugins is valid. Two of the plugins implement only points of pod groups, which never run.
 const MISSING_PLUGINS: [(&str, &[Point]); 3] = [
     ("GangScheduling", &[Point::PreEnqueue, Point::Permit]),
     ("TopologyPlacementGenerator", &[]),
     ("PodGroupPodsCount", &[]),
 ];
 
-/// Points at which kube-scheduler asks a plugin, while this scheduler asks no plugin: it holds back a pod while its
-/// preemption is in progress, and does not ask DefaultPreemption.
+/// Points at which kube-scheduler asks a plugin and Berth asks no plugin. While the preemption of a pod is in progress,
+/// Berth's scheduler itself holds the pod back, and does not ask DefaultPreemption.
 const DONE_BY_THE_SCHEDULER: [(&str, Point); 1] = [("DefaultPreemption", Point::PreEnqueue)];
 
 impl InTree {

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::fields::Fields;
 
-/// The settings by which one of several schedulers becomes active.
+/// The settings of the election, in which one of several schedulers becomes active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
     /// Whether schedulers elect a leader. Without an election, the scheduler works without a Lease.
     pub leader_elect: bool,
-    /// Other schedulers take over when the lease was not renewed for this long.
+    /// The time after which other schedulers take over a Lease that was not renewed.
     pub lease_duration: Duration,
-    /// A leader that could not renew the Lease for this long gives up.
+    /// The time after which a leader gives up if it could not renew the Lease.
     pub renew_deadline: Duration,
     /// The time between two attempts to acquire or renew the lease.
     pub retry_period: Duration,
@@ -27,8 +27,8 @@ pub struct LeaderElection {
 /// The only kind of lock that Kubernetes still has.
 const RESOURCE_LOCK: &str = "leases";
 
-/// Reads and checks `leaderElection`. If election is off, only types are checked, as in kube-scheduler. `resource_name`
-/// is the default for a document without a name.
+/// Reads and checks `leaderElection`. If the election is off, only types are checked, as in kube-scheduler.
+/// `resource_name` is the default for a document without a name.
 pub(crate) fn read_leader_election(fields: Fields<'_>, resource_name: &'static str) -> LeaderElection {
     let leader_elect = fields.flag("leaderElect").unwrap_or(true);
     // Zero and the empty string count as unset, as in Kubernetes' own defaulting.
@@ -58,7 +58,7 @@ pub(crate) fn read_leader_election(fields: Fields<'_>, resource_name: &'static s
         if lease_nanos <= renew_nanos {
             fields.invalid("leaseDuration", shown(lease_nanos), "LeaseDuration must be greater than RenewDeadline");
         }
-        // The elector waits up to a fifth longer than the retry period between two attempts.
+        // Between two attempts, the elector waits for the retry period and up to a fifth more.
         if i128::from(renew_nanos) * 5 <= i128::from(retry_nanos) * 6 {
             fields.invalid("renewDeadline", shown(renew_nanos), "must be greater than 1.2 times retryPeriod");
         }

@@ -6,9 +6,9 @@
 //! scheduling profile. The plugin lists of a profile are merged with the defaults in `merge` and expanded to the
 //! extension points in `expand`. All mistakes are collected with their field paths and returned as one [`ConfigError`].
 //!
-//! This crate knows no plugin code and, apart from the framework's types, no other crate. A [`PluginCatalogue`] says
-//! which plugin implements which extension point, and [`Profile::build`] gets the plugins from its caller. The crate
-//! does not read or watch files.
+//! This crate knows no plugin code and, apart from the types of the framework and the model, no other crate. A
+//! [`PluginCatalogue`] says which plugin implements which extension point, and [`Profile::build`] gets the plugins from
+//! its caller. The crate does not read or watch files.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -1,7 +1,8 @@
-//! Merges the operator's plugin lists into the default lists, before extension points play a part.
+//! Merges the operator's plugin lists into the default lists. This happens before the lists are expanded to extension
+//! points.
 //!
-//! An entry that names a default plugin replaces it in place, so a changed weight does not move the plugin. If a plugin
-//! is named in both `disabled` and `enabled`, its entry moves to the end.
+//! An entry that names a default plugin replaces the default entry in place, so a changed weight does not move the
+//! plugin. If a plugin is named in both `disabled` and `enabled`, its entry moves to the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +51,8 @@ impl PluginSet {
                 if merged.disables(&default.name) {
                     continue;
                 }
-                // The last mention counts. An earlier mention stays in the list and is later refused as a second
-                // registration.
+                // The last entry of a name replaces the default. An earlier entry stays in the list and is later
+                // refused as a second registration.
                 let replacement = custom.enabled.iter().enumerate().rfind(|(_, plugin)| plugin.name == default.name);
                 if let Some((idx, plugin)) = replacement {
                     taken.insert(idx);
@@ -73,13 +74,13 @@ pub(crate) struct PluginSelection {
     pub(crate) multi_point: PluginSet,
     /// Only the points that the document mentions.
     pub(crate) points: BTreeMap<Point, PluginSet>,
-    /// The points of pod-group scheduling, which is a feature that is off. They are kept for display and never
-    /// run.
+    /// The points of pod-group scheduling, which is a feature that is off. They are kept for display. Their plugins
+    /// never run.
     pub(crate) placement: BTreeMap<&'static str, PluginSet>,
 }
 
 impl PluginSelection {
-    /// Every plugin enabled anywhere, once each, `multiPoint` first.
+    /// Every plugin that is enabled at any point, without repetitions, `multiPoint` first.
     pub(crate) fn enabled_names(&self) -> Vec<PluginName> {
         let mut names: Vec<PluginName> = Vec::new();
         for set in std::iter::once(&self.multi_point).chain(self.points.values()) {

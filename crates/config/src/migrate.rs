@@ -1,7 +1,7 @@
 //! Migration of configuration files of earlier releases: `v1alpha1` to `v1beta3` of KubeSchedulerConfiguration, Policy
 //! files, and the names of plugins that no longer exist.
 //!
-//! The result is a document that [`Settings`](crate::Settings) accepts. Notes say what could not be kept.
+//! The result is a document that [`Settings`](crate::Settings) accepts. Notes say which settings have no counterpart.
 
 mod plugins;
 mod policy;
@@ -90,7 +90,7 @@ fn configuration(mut document: Map<String, Value>, notes: &mut Vec<String>) -> R
     Ok(document.into())
 }
 
-/// Fields of the document that are now part of profiles.
+/// Fields of the old document that are now part of profiles.
 const OF_PROFILES: [&str; 5] =
     ["schedulerName", "plugins", "pluginConfig", "hardPodAffinitySymmetricWeight", "bindTimeoutSeconds"];
 
@@ -111,7 +111,7 @@ fn move_into_profile(document: &mut Map<String, Value>, profile: &mut Map<String
     }
 }
 
-/// Checks that the values which the migration reads are lists and objects, so that nothing in the file is lost.
+/// Checks that the values which the migration reads are lists and objects, so that no part of the file is lost.
 fn check_shape(path: &str, profile: &Map<String, Value>) -> Result<(), Usage> {
     let wrong = |field: String, what: &str| Err(Usage(format!("{path}{field}: expected a valid {what}")));
     match profile.get("plugins") {

@@ -1,16 +1,17 @@
 //! The plugins that a configuration enables at an extension point by the point's own list.
 //!
 //! A configuration that enables a plugin at a point which the plugin does not implement is refused, as in
-//! kube-scheduler. The configuration cannot be refused if the plugin is loaded later, or if a later binary lacks the
-//! point, because the scheduler already runs. [`NamedPoints::missed`] returns the text of the refusal for these cases.
+//! kube-scheduler. If the plugin is loaded later, or if a later binary lacks the point, the configuration cannot be
+//! refused, because the scheduler already runs. [`NamedPoints::missed`] returns the text of the refusal for these
+//! cases.
 
 use berth_framework::{Point, Points};
 use berth_model::PluginName;
 
 use crate::{Settings, expand::does_not_extend};
 
-/// The entries of the points' own lists. A plugin that `multiPoint` enables runs wherever its binary can, so it has no
-/// entry.
+/// The entries of the points' own lists. A plugin that `multiPoint` enables runs at every point that its binary
+/// implements, so it has no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedPoints(Vec<NamedPoint>);
 
@@ -41,8 +42,8 @@ impl NamedPoints {
         Self(entries)
     }
 
-    /// The lists of this profile that enable the plugin although its binary implements `points` alone, each with its
-    /// mistake.
+    /// The lists of this profile that enable the plugin at a point that is not in `points`, each with its mistake.
+    /// `points` are the points of the plugin's binary.
     #[must_use]
     pub fn missed(&self, plugin: &str, scheduler_name: &str, points: Points) -> Vec<String> {
         let is_missed = |it: &&NamedPoint| {

@@ -1,6 +1,6 @@
 //! The syntax of Kubernetes names that occur in a configuration: label keys and values, resource names.
 //!
-//! Each check returns `None` for a good name. Otherwise it returns a description of a good name.
+//! Each check returns `None` for a valid name. Otherwise it returns a description of valid names.
 
 const MAX_NAME_LEN: usize = 63;
 const MAX_PREFIX_LEN: usize = 253;

@@ -1,9 +1,9 @@
 //! The operator's settings for plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
 //!
-//! `file` holds the content of a document; every field of it may be absent. This module has the settings that the
-//! program uses: an entry of `plugins` replaces values of `defaults`, and these replace the constants below. Only
-//! [`PluginSettings::grants`] and [`PluginSettings::execution`] may be unset, because their values depend on the kind
-//! of plugin.
+//! The module `file` holds the content of a document, and every field of the document may be absent. This module has
+//! the settings that the program uses. An entry of `plugins` replaces values of `defaults`, and the values of
+//! `defaults` replace the constants below. Only [`PluginSettings::grants`] and [`PluginSettings::execution`] may be
+//! unset, because their values depend on the kind of plugin.
 
 mod file;
 mod grants;
@@ -35,13 +35,13 @@ pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
 /// answers in a few milliseconds.
 const CALL_TIME: Duration = Duration::from_millis(50);
 /// An interpreter takes a second to start, and filling a replica of the largest cluster also takes a second. Only the
-/// pods of the plugin wait for it.
+/// pods of the plugin wait during this time.
 const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
 /// Every pod waits during this time. Compiled languages fill a replica of the largest cluster in less time.
 const SCHEDULING_THREAD_TIME: Duration = Duration::from_secs(1);
 /// Preemption asks each Filter plugin about every node.
 const POST_FILTER_TIME: Duration = Duration::from_secs(1);
-/// Half of the thread's time. The pods of other profiles get at least the other half.
+/// The value is half of the thread's time. The pods of other profiles get at least the other half.
 const TIME_PER_SECOND: Duration = Duration::from_millis(500);
 /// A burst of events may delay everything else for this long.
 const BURST: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ const OUTPUT_ELEMENTS: u32 = 1024;
 /// A reader of the log can follow a plugin with this number of lines. More lines would hide the scheduler's own lines.
 const LOG_LINES_PER_SECOND: u32 = 20;
 /// A plugin that fails for every pod reaches this number within a few pods. A plugin that fails less than once in two
-/// minutes does not.
+/// minutes does not reach it.
 const QUARANTINE_FAULTS: u32 = 5;
 const QUARANTINE_WINDOW: Duration = Duration::from_secs(600);
 /// A hundred calls that exceed their time limit take this time.
@@ -72,7 +72,7 @@ const FILE_BYTES: u64 = 128 << 20;
 const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
 const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 
-/// Plugins that take more would delay the pods of other profiles for longer than users would accept.
+/// If plugins took more time, the pods of other profiles would wait for longer than users would accept.
 const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
 /// One namespace takes at most half of the time from the other namespaces.
 const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
@@ -91,7 +91,7 @@ pub struct PluginHostSettings {
     execution_of_profiles: BTreeMap<String, Execution>,
 }
 
-/// The permissions and limits of one plugin, and the action when it fails.
+/// The permissions and limits of one plugin, and the treatment of failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginSettings {
     /// The limits of each instance of the plugin.
@@ -100,7 +100,7 @@ pub struct PluginSettings {
     pub grants: Option<PluginGrants>,
     /// The treatment of pods while the plugin is out of service.
     pub failure_policy: FailurePolicy,
-    /// The execution in the plugin's own entry; `None` if the entry has none.
+    /// The execution in the plugin's own entry; `None` if the entry has no execution.
     pub execution: Option<Execution>,
     /// The conditions under which a failing plugin is taken out of service.
     pub quarantine: Quarantine,
@@ -110,14 +110,14 @@ pub struct PluginSettings {
     pub source: Option<PluginSource>,
 }
 
-/// The limits of an instance. An instance that exceeds any of them except the log rate commits a fault.
+/// The limits of an instance. An instance that exceeds any limit except the log rate commits a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
     /// The processor time of one call.
     pub call_time: Duration,
     /// The processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     pub lifecycle_time: Duration,
-    /// The processor time of one of these calls if the scheduling thread waits for it.
+    /// The processor time of a call of the kinds in [`Self::lifecycle_time`], if the scheduling thread waits for it.
     pub scheduling_thread_time: Duration,
     /// The processor time of `post-filter` with its dry runs.
     pub post_filter_time: Duration,

@@ -1,9 +1,9 @@
-//! The extension points that a configuration file can name, and which plugins implement each.
+//! The extension points that a configuration file can name, and the plugins that implement each point.
 //!
-//! The framework has more points than a file. A plugin cannot be enabled at Normalize, PreBindPreFlight,
-//! QueueingHint, Sign or Explain; it simply implements them. A [`PluginCatalogue`] has everything that the expansion needs to know about
-//! plugins. Out-of-tree plugins are found at run time, so the program has its own catalogue; [`crate::InTree`] is
-//! kube-scheduler's.
+//! The framework has more points than a file can name. Normalize, PreBindPreFlight, QueueingHint, Sign and Explain are
+//! not enabled in a file: a plugin runs at these points if it implements them. A [`PluginCatalogue`] has the data about
+//! plugins that the expansion needs. Out-of-tree plugins are found at run time, so the program has its own catalogue.
+//! [`crate::InTree`] is kube-scheduler's catalogue.
 
 use berth_framework::{Point, Points};
 use berth_model::{Features, PluginName};
@@ -23,8 +23,8 @@ pub trait PluginCatalogue {
     }
 
     /// Whether a plugin that does not exist may be loaded later and may implement any point. A configuration may name
-    /// such a plugin wherever a plugin can be named; with `multiPoint` the plugin sorts the queue if no existing plugin
-    /// sorts it.
+    /// such a plugin wherever a plugin can be named. If `multiPoint` names it, the plugin sorts the queue unless an
+    /// existing plugin sorts the queue.
     fn awaits(&self, plugin: &str) -> bool {
         let _ = plugin;
         false
@@ -36,7 +36,7 @@ pub trait PluginCatalogue {
     }
 }
 
-/// The points at which a configuration file can enable and disable plugins, in the order in which a pod meets them.
+/// The points at which a configuration file can enable and disable plugins, in the order in which a pod reaches them.
 pub fn configurable_points() -> impl Iterator<Item = Point> {
     points_with_keys().map(|(point, _)| point)
 }

@@ -20,7 +20,7 @@ use crate::{
     point::{PluginCatalogue, points_with_keys},
 };
 
-/// Pods without a `spec.schedulerName` ask for this scheduler.
+/// The scheduler of pods without a `spec.schedulerName`.
 pub(crate) const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 
 /// A complete, validated scheduling profile.
@@ -28,11 +28,13 @@ pub(crate) const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
 pub struct Profile {
     /// The value of `spec.schedulerName` in the pods that this profile places. It is unique among profiles.
     pub scheduler_name: String,
-    /// Overrides the setting of the same name for this profile; 0 means adaptive.
+    /// The percentage of nodes to score, which overrides the global setting for this profile; 0 adapts to the size of
+    /// the cluster.
     pub percentage_of_nodes_to_score: Option<u8>,
     /// The plugins that run at each point.
     pub plugins: PluginSets,
-    /// Arguments by plugin name: complete for built-in plugins, without `apiVersion` and `kind`; as written for others.
+    /// Arguments by plugin name. For built-in plugins, they are complete and have no `apiVersion` and `kind`. For other
+    /// plugins, they are as written.
     pub plugin_config: BTreeMap<PluginName, Value>,
     /// The features that the built-in plugins get with their arguments.
     pub(crate) features: Features,
@@ -147,7 +149,8 @@ fn read_set(fields: Fields<'_>) -> PluginSet {
     }
     for plugin in fields.objects("disabled") {
         set.disabled.extend(read_name(&plugin));
-        // Kubernetes uses one type for both lists, so a weight is allowed in this list, but has no meaning.
+        // Kubernetes uses one type for `enabled` and `disabled`, so a weight is allowed in this list, but has no
+        // meaning.
         plugin.whole32("weight");
         plugin.finish();
     }

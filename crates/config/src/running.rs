@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::Settings;
 
-/// The configuration that is currently in force. Clones share it.
+/// The configuration that is currently in force. Clones share the configuration.
 #[derive(Clone, Debug)]
 pub struct RunningConfiguration(Arc<RwLock<Settings>>);
 

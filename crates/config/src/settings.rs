@@ -1,7 +1,7 @@
 //! The whole `KubeSchedulerConfiguration`, in the form that the program uses.
 //!
-//! [`Settings`] is complete: no field is unset, and it is only made from a document that passed every check. One pass
-//! over the JSON tree reads the fields and fills in defaults. Mistakes are collected and returned together.
+//! [`Settings`] is complete: no field is unset, and the value is only made from a document that passed every check. One
+//! pass over the JSON tree reads the fields and fills in defaults. Mistakes are collected and returned together.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,13 +24,13 @@ use crate::{
 pub struct Settings {
     /// The number of workers that examine nodes at the same time; at least 1.
     pub parallelism: u32,
-    /// Filtering stops when this share of the nodes was found feasible; 0 adapts to the size of the cluster.
+    /// The share of feasible nodes at which filtering stops; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: u8,
     /// The time for which a pod waits after its first failed attempt.
     pub pod_initial_backoff: Duration,
     /// The longest time for which a pod waits after failed attempts.
     pub pod_max_backoff: Duration,
-    /// Whether and how this scheduler competes with others.
+    /// Whether this scheduler takes part in a leader election, and the settings of the election.
     pub leader_election: LeaderElection,
     /// The connection to the API server.
     pub client_connection: ClientConnection,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub enable_contention_profiling: bool,
     /// Whether the watches start only once this scheduler leads.
     pub delay_cache_until_active: bool,
-    /// The profiles; at least one. Scheduler names are unique, and the queue sort plugin is the same in all.
+    /// The profiles; at least one. Scheduler names are unique, and all profiles have the same queue sort plugin.
     pub profiles: Vec<Profile>,
     /// The extenders, in the order in which they are asked.
     pub extenders: Vec<Extender>,
@@ -57,7 +57,7 @@ pub struct ClientConnection {
     pub content_type: String,
     /// The average number of requests per second; a negative number means no limit.
     pub qps: f64,
-    /// The number of requests that may be sent at once above the average.
+    /// The number of requests that may be sent at one time above the average.
     pub burst: u32,
 }
 
@@ -76,12 +76,12 @@ pub struct Overrides {
 /// The name under which the scheduler was called. The two programs differ in their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// Takes kube-scheduler's place: it serves `default-scheduler` under kube-scheduler's Lease.
+    /// The program replaces kube-scheduler. It serves `default-scheduler` under kube-scheduler's Lease.
     #[default]
     KubeScheduler,
-    /// Works beside kube-scheduler. It serves the pods of the scheduler `berth` if there is no document. Its Lease is
-    /// `berth`. If a profile serves `default-scheduler`, its Lease is kube-scheduler's, because two schedulers that
-    /// serve the same pods must not both be active.
+    /// The program works beside kube-scheduler. Without a document, it serves the pods of the scheduler `berth`. Its
+    /// Lease is `berth`. If a profile serves `default-scheduler`, the Lease is kube-scheduler's, because two schedulers
+    /// that serve the same pods must not both be active.
     Berth,
 }
 
@@ -125,7 +125,7 @@ impl Settings {
             .map_err(|source| ConfigError::Syntax { file: file_name.to_owned(), source: Box::new(source) })?;
         let problems = Problems::default();
         read_identity(&Fields::new("", Some(&document), &problems));
-        // A document of another kind would be reported as a list of unknown fields, which does not help.
+        // Otherwise, a document of another kind would be reported as a list of unknown fields, which does not help.
         problems.settle(file_name)?;
         lay_over(&mut document, &overrides.fields);
         Self::read_document(file_name, &document, overrides, catalogue)
@@ -189,8 +189,9 @@ impl Settings {
         })
     }
 
-    /// Lets NodeResourcesFit skip the resources that extenders manage with `ignoredByScheduler`. If there are any, they
-    /// replace its `ignoredResources` in every profile (`buildExtenders` in `pkg/scheduler/scheduler.go`).
+    /// Makes NodeResourcesFit skip the resources that extenders manage with `ignoredByScheduler`. If there are such
+    /// resources, they replace `ignoredResources` of NodeResourcesFit in every profile (`buildExtenders` in
+    /// `pkg/scheduler/scheduler.go`).
     pub fn ignore_managed_resources(&mut self) {
         let managed = self.extenders.iter().flat_map(|extender| &extender.managed_resources);
         let ignored: Vec<&str> =
@@ -327,7 +328,7 @@ fn read_profiles(fields: &Fields<'_>, scheduler_name: Option<&str>, catalogue: &
     profiles
 }
 
-/// Pods of all profiles wait in one queue, so there can be only one order.
+/// Pods of all profiles wait in one queue, so all profiles must have the same order.
 fn check_together(profiles: &[Profile], problems: &Problems) {
     let mut names = BTreeSet::new();
     for (idx, profile) in profiles.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::{
     fields::Fields,
 };
 
-/// The versions of the group that kube-apiserver reads. All have the same fields.
+/// The versions of the group that kube-apiserver reads. All versions have the same fields.
 const API_VERSIONS: [&str; 3] =
     ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1"];
 const KIND: &str = "TracingConfiguration";
@@ -17,7 +17,7 @@ const KIND: &str = "TracingConfiguration";
 /// The content of a `TracingConfiguration`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracingSettings {
-    /// The address of the collector. This crate does not read it.
+    /// The address of the collector. This crate does not check the address.
     pub endpoint: Option<String>,
     /// The number of traces for a million attempts, at most [`TraceSampling::ALL`].
     pub sampling_rate_per_million: Option<u32>,

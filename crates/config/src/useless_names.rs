@@ -1,5 +1,5 @@
-//! Names in a configuration that match no plugin or no profile. kube-scheduler accepts them without a message. Berth
-//! reports them, because most are typing errors.
+//! Names in a configuration that match no plugin or no profile. kube-scheduler accepts such names without a message.
+//! Berth reports them, because most are typing errors.
 
 use std::fmt;
 
@@ -101,7 +101,7 @@ impl PluginHostSettings {
     }
 }
 
-/// The known names, which the names of one profile are compared with.
+/// The known names with which the names in one profile are compared.
 struct ProfileNames<'a> {
     path: String,
     /// The plugins that exist.
@@ -158,7 +158,7 @@ impl ProfileNames<'_> {
     }
 }
 
-/// The names of a list, each with its field.
+/// The names of a list, each with the path of its field.
 fn named<'a>(path: &str, list: &'a Value) -> impl Iterator<Item = (String, &'a str)> {
     let entries = list.as_array().map(Vec::as_slice).unwrap_or_default();
     entries
@@ -167,8 +167,8 @@ fn named<'a>(path: &str, list: &'a Value) -> impl Iterator<Item = (String, &'a s
         .filter_map(move |(at, entry)| Some((format!("{path}[{at}].name"), entry["name"].as_str()?)))
 }
 
-/// The known name that is closest to another name, if it is close: a third of the letters may differ, and it does not
-/// matter whether a letter is a capital.
+/// The known name that is closest to another name, if it is close enough: at most a third of the letters may differ.
+/// Capital letters count as small letters.
 #[must_use]
 pub fn nearest(name: &str, known: &[&str]) -> Option<String> {
     let lower = name.to_lowercase();

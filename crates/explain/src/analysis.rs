@@ -1,4 +1,5 @@
-//! The answers of every plugin about every node. They are determined on a copy of the cluster when a user asks.
+//! The answers of every plugin about every node. When a user asks for them, they are determined on a copy of the
+//! cluster.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,20 +19,20 @@ use crate::{
     suggestion::{Obstacles, Suggestion, suggestions},
 };
 
-/// The number of nodes that are named beside each count.
+/// The number of nodes that are named next to each count.
 const N_EXAMPLES: usize = 3;
 
 /// The number of nodes that are shown with all their scores.
 const N_BEST: usize = 10;
 
-/// The number of cycles that an analysis uses: the cycle of its call, and the cycles after it. A plugin knows one pod
-/// in each cycle.
+/// The number of cycles that an analysis uses: the cycle of its call, and the cycles after this cycle. A plugin knows
+/// one pod in each cycle.
 pub const CYCLES: u64 = 16;
 
 /// The plugin that refuses nodes because of amounts.
 pub(crate) const NODE_RESOURCES_FIT: &str = "NodeResourcesFit";
 
-/// The answer. Fields that the analysis did not reach are empty.
+/// The answer to a question about a pod. Fields that the analysis did not reach are empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Analysis {
@@ -39,7 +40,7 @@ pub struct Analysis {
     pub nodes: usize,
     /// The number of nodes that fit at the moment.
     pub feasible: usize,
-    /// The number of nodes that no plugin refuses, but with room that is reserved for nominated pods.
+    /// The number of nodes that no plugin refuses, but whose room is reserved for nominated pods.
     pub reserved_for_nominated: usize,
     /// The reason why the pod fits on no node, regardless of the nodes.
     pub pod_rejected: Option<PodRejected>,
@@ -49,8 +50,8 @@ pub struct Analysis {
     pub missing_nodes: Vec<MissingNodes>,
     /// The report of each plugin on its own, in the order of the profile.
     pub plugins: Vec<PluginAnalysis>,
-    /// Each set of plugins that refuse the same nodes. The smallest sets come first, and among sets of the same size
-    /// the most frequent.
+    /// Each set of plugins that refuse the same nodes. The smallest sets come first. Among sets of the same size, the
+    /// most frequent set comes first.
     pub combinations: Vec<Combination>,
     /// The nodes that come closest to fitting.
     pub nearest: Vec<NearNode>,
@@ -58,7 +59,7 @@ pub struct Analysis {
     pub best: Vec<RankedNode>,
     /// The nodes' amounts of the resources that the pod requests.
     pub resources: Vec<ResourceSum>,
-    /// The result of evicting pods; `None` if no eviction was tried.
+    /// The result of an attempt to evict pods; `None` if no eviction was tried.
     pub preemption: Option<Preemption>,
     /// Changes with which the pod would fit, if no node fits at the moment.
     pub suggestions: Vec<Suggestion>,
@@ -69,7 +70,8 @@ pub struct Analysis {
     pub node: Option<NodeReport>,
     /// The plugins' own words, in the order of the profile.
     pub words: Vec<PluginWords>,
-    /// The words that could not be had, with the reasons. [`Explanation::notes`](crate::Explanation::notes) takes them.
+    /// The plugins' texts that could not be obtained, with the reasons.
+    /// [`Explanation::notes`](crate::Explanation::notes) takes these notes over.
     #[serde(skip)]
     pub notes: Vec<String>,
 }
@@ -153,17 +155,17 @@ pub struct Combination {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preemption {
-    /// The node on which evictions would make room; `None` if they help on no node.
+    /// The node on which evictions would make room; `None` if evictions help on no node.
     pub node: Option<String>,
     /// The number of pods that would have to leave.
     pub victims: usize,
     /// Namespace and name of some victims.
     pub examples: Vec<String>,
-    /// The number of further pods that would be named if the caller were allowed to see them.
+    /// The number of further victims. The caller is not allowed to see their names.
     #[serde(default)]
     pub unnamed: usize,
-    /// The PodDisruptionBudgets that these evictions would violate. Preemption evicts pods against a budget only if
-    /// nothing else makes room.
+    /// The PodDisruptionBudgets that these evictions would violate. Preemption violates a budget only if nothing else
+    /// makes room.
     #[serde(default)]
     pub violated_budgets: Vec<ViolatedBudget>,
     /// The message in the plugins' words; empty if there is a node.
@@ -192,14 +194,14 @@ pub struct NodeReport {
     pub node: String,
     /// Whether the node exists.
     pub exists: bool,
-    /// The reasons of all plugins that refuse the node, each on its own.
+    /// The reasons of all plugins that refuse the node. Each plugin was asked on its own.
     pub reasons: Vec<NodeReason>,
     /// The resources of which the node has too little.
     pub lacks: Vec<Lack>,
     /// The scores of the node; `None` if the node does not fit or no nodes were scored.
     pub scores: Option<RankedNode>,
-    /// The scores of the node that the pod has, or of the best node if the pod has none. `None` if this is the node of
-    /// the report, or if nothing was scored.
+    /// The scores of the node that the pod has, or of the best node if the pod has no node. `None` if this node is the
+    /// node of the report, or if no nodes were scored.
     #[serde(default)]
     pub winner: Option<RankedNode>,
     /// The position among the nodes that fit, from 1.
@@ -216,8 +218,8 @@ pub fn analyze(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) 
     analysis.took = took(profile);
     match asked {
         Ok(None) => {}
-        // A plugin may fail, or run out of time, while it is asked about pods with a suggested change. The analysis is
-        // then kept without suggestions.
+        // A plugin may fail, or run out of time, while it is asked about pods with a suggested change. The analysis
+        // then has no suggestions.
         Ok(Some(obstacles)) => {
             analysis.suggestions = suggestions(profile, call, question, &obstacles).unwrap_or_default();
         }
@@ -286,7 +288,7 @@ fn refusals_of(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx]) -> Res
     Ok(Refusals { plugins, nodes, pod_rejected: None })
 }
 
-/// The answers of each Filter plugin on its own about every node, after PreFilter.
+/// The answers of each Filter plugin about every node, after PreFilter. Each plugin is asked on its own.
 fn all_rejections(profile: &mut Profile, call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) -> Vec<Rejection> {
     run::list_candidates(call, order, attempt);
     let candidates: NodeSet = attempt.candidates().iter().copied().collect();
@@ -358,7 +360,8 @@ fn missing_nodes(profile: &Profile, call: &Call<'_>, attempt: &Attempt) -> Vec<M
     attempt.findings().pre_filters().iter().filter_map(of_plugin).collect()
 }
 
-/// The nodes that PreFilter left out, as refusals by its plugins. Empty if PreFilter named every node.
+/// The nodes that PreFilter left out. They are returned as refusals by the plugins that left them out. The result is
+/// empty if PreFilter named every node.
 fn left_out(profile: &Profile, call: &Call<'_>, candidates: &NodeSet, attempt: &Attempt) -> Vec<Rejection> {
     let Some(restriction) = attempt.findings().restriction() else { return Vec::new() };
     let mut nodes = call.table.nodes().clone();
@@ -379,7 +382,7 @@ fn union(rejections: &[Rejection]) -> NodeSet {
     nodes
 }
 
-/// The nodes that only amounts may prevent from fitting, including the nodes that fit.
+/// The nodes on which the pod fits, and the nodes that are refused only for missing amounts.
 fn only_resources(profile: &Profile, call: &Call<'_>, rejections: &[Rejection]) -> NodeSet {
     let mut nodes = call.table.nodes().clone();
     let is_other = |rejection: &&Rejection| **profile.name(rejection.plugin) != *NODE_RESOURCES_FIT;

@@ -1,6 +1,6 @@
 //! The PodDisruptionBudgets that the evictions of a preemption would violate.
 //!
-//! kube-scheduler evicts pods against a budget if nothing else makes room
+//! kube-scheduler violates a budget if nothing else makes room
 //! (<https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#poddisruptionbudget-is-supported-but-not-guaranteed>).
 
 use std::collections::BTreeMap;

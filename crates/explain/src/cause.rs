@@ -8,15 +8,15 @@ use crate::{
     subject::{State, Subject},
 };
 
-/// The word. If several apply, it is the first in this order.
+/// The state in one word. If several words apply, the first of them in this order is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Cause {
     /// The pod is on its node.
     Bound,
-    /// The pod has a node, and is about to be bound to it.
+    /// The pod has a node, and its binding is not finished.
     Binding,
-    /// The pod would not fit on any new node: it names something that does not exist, or asks for something impossible.
-    /// Only the rejections of built-in plugins are known to have this meaning.
+    /// The pod would not fit on any new node, because it names an object that does not exist, or asks for something
+    /// impossible. Only the rejections of built-in plugins are known to have this meaning.
     Misconfigured,
     /// The pod requests more of a resource than even an empty node has.
     LargerThanAnyNode,
@@ -34,10 +34,10 @@ pub enum Cause {
     Constrained,
     /// The pod was not tried yet.
     NotYetTried,
-    /// A node fits, and the last attempt chose one, but the pod was rejected or the attempt failed between Reserve and
-    /// Bind.
+    /// A node fits, and the last attempt chose a node, but the pod was rejected or the attempt failed between Reserve
+    /// and Bind.
     NotBound,
-    /// A node fits at the moment, so the next attempt will succeed there.
+    /// A node fits at the moment, so the next attempt will succeed on this node.
     Fits,
     /// The known facts do not show the cause.
     Unknown,
@@ -69,9 +69,9 @@ impl Cause {
     }
 }
 
-/// The built-in plugins whose final rejections at PreFilter are about the pod itself: a claim that does not exist, or
-/// terms that contradict each other. A rejection by another plugin may end without a change to the pod, as the
-/// rejection for a full quota does.
+/// The built-in plugins whose final rejections at PreFilter are about the pod itself, for example about a claim that
+/// does not exist, or about terms that contradict each other. A rejection by another plugin may end without a change to
+/// the pod, as the rejection for a full quota does.
 const CHECK_THE_POD: [&str; 7] = [
     "DynamicResources",
     "InterPodAffinity",

@@ -1,4 +1,4 @@
-//! The attempts before the last one.
+//! The attempts before the last attempt.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{DecisionRecord, NotBound, Outcome};
 
-/// An attempt of the same pod before the last one.
+/// An attempt of the same pod before the last attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EarlierAttempt {

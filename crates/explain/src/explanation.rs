@@ -12,18 +12,18 @@ pub struct Explanation {
     pub reason: Cause,
     /// The reason in a sentence.
     pub message: String,
-    /// The time that the explanation is about, as in RFC 3339.
+    /// The time that the explanation is about, in RFC 3339.
     pub as_of: String,
     /// The age of the explanation when it was sent, in milliseconds.
     pub age_milliseconds: u64,
     /// The pod and its state.
     #[serde(flatten)]
     pub subject: Subject,
-    /// The last decision about the pod; `None` if it is no longer kept.
+    /// The last decision about the pod; `None` if this decision is no longer kept.
     pub decision: Option<DecisionRecord>,
-    /// The age of that decision, in milliseconds.
+    /// The age of `decision`, in milliseconds.
     pub decided_milliseconds_ago: Option<u64>,
-    /// The attempts before that decision, the newest first. Attempts whose decisions are no longer kept are missing.
+    /// The attempts before `decision`, the newest first. Attempts whose decisions are no longer kept are missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<EarlierAttempt>,
     /// The current answers of the plugins, on a copy of the cluster. If the pod has a node, the pod's own requests are

@@ -1,12 +1,12 @@
 //! This crate explains why a pod is on its node, or why it waits.
 //!
-//! An explanation has two parts. A [`DecisionRecord`] keeps the decision of a cycle: it is made from a
-//! [`Decision`](berth_framework::run::Decision) while the cycle's buffers exist, and it is small enough to keep many
-//! ([`DecisionRing`]). An [`Analysis`] is made when a user asks: every Filter plugin is asked about every node on its
-//! own, on a copy of the cluster, and plugins may add [their own words](PluginWords). Both become part of an
-//! [`Explanation`], which is data; [`text`](Explanation::text) shows it to people.
+//! An explanation has two parts. A [`DecisionRecord`] keeps the decision of a cycle. It is made from a
+//! [`Decision`](berth_framework::run::Decision) while the cycle's buffers exist, and is small, so that many records can
+//! be kept ([`DecisionRing`]). An [`Analysis`] is made when a user asks. Every Filter plugin is then asked about every
+//! node on its own, on a copy of the cluster, and plugins may add [their own words](PluginWords). Both parts become one
+//! [`Explanation`], which is data. [`text`](Explanation::text) shows it to people.
 //!
-//! This crate knows neither the scheduler, nor a clock, nor the API server: the caller provides the subject and the
+//! This crate knows neither the scheduler, nor a clock, nor the API server. The caller provides the subject and the
 //! plugins to ask.
 
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -12,13 +12,13 @@ use crate::resources::{Lack, lacks, missing_share};
 /// The number of nodes that are named.
 const N_NEAREST: usize = 5;
 
-/// A node that does not fit, and the changes that would be necessary there.
+/// A node that does not fit, and the reasons why it does not fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NearNode {
     /// `metadata.name`.
     pub node: String,
-    /// The reasons of all plugins that refuse the node, each on its own.
+    /// The reasons of all plugins that refuse the node. Each plugin was asked on its own.
     pub reasons: Vec<NodeReason>,
     /// The resources of which the node has too little.
     pub lacks: Vec<Lack>,
@@ -40,7 +40,7 @@ pub struct NodeReason {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Distance {
     n_plugins: usize,
-    /// The number of refusals that evictions cannot lift.
+    /// The number of refusals that evictions cannot remove.
     n_unresolvable: usize,
     /// The sum of the missing amounts, each as a share of the pod's request.
     missing: f64,

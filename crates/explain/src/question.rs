@@ -10,9 +10,9 @@ pub struct Question<'a> {
     pub order: &'a [NodeIdx],
     /// The pods that are nominated to nodes.
     pub nominated: &'a NominatedPods<'a>,
-    /// The node that the caller wants to know about.
+    /// The node that the caller asks about.
     pub node: Option<NodeIdx>,
-    /// The node that the pod has. The node of the question is compared with this node, or with the best node if there
-    /// is none.
+    /// The node that the pod has. The node of the question is compared with this node. If the pod has no node, it is
+    /// compared with the best node.
     pub chosen: Option<NodeIdx>,
 }

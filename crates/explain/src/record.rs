@@ -25,23 +25,24 @@ pub struct DecisionRecord {
     pub at: Time,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The label of the event that had the pod tried, as in `scheduler_queue_incoming_pods_total`: its creation, or the
-    /// event that moved it after the last attempt. Empty if it only waited for the end of its backoff.
+    /// The label of the event that made the scheduler try the pod, as in `scheduler_queue_incoming_pods_total`. The
+    /// event is the pod's creation, or the event that moved the pod after the last attempt. Empty if the pod only
+    /// waited for the end of its backoff.
     #[serde(default, with = "shared_text", skip_serializing_if = "str::is_empty")]
     pub brought_by: Arc<str>,
     /// The result of the decision.
     pub outcome: Outcome,
     /// The part of the cluster that the cycle examined.
     pub sampled: Sampled,
-    /// The best nodes with their scores, the best first. When many pods arrive at once, the scores of only some pods
-    /// are kept. The list is empty for all other pods.
+    /// The best nodes with their scores, the best first. When many pods arrive together, the scores of only some pods
+    /// are kept. For all other pods, the list is empty.
     pub best: Vec<RankedNode>,
-    /// The nodes that plugins rejected. They are kept under the same condition as [`Self::best`], or if no node fits.
+    /// The nodes that plugins rejected. They are kept if [`Self::best`] is kept, or if no node fits.
     pub rejected: Vec<Rejected>,
     /// The reason why the pod was not bound to the node afterwards. `None` if the pod was bound, or may still be bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<NotBound>,
-    /// The cycle of the attempt, which is only known to the scheduler that made it.
+    /// The cycle of the attempt. Only the scheduler that made the attempt knows it.
     #[serde(skip)]
     pub cycle: CycleId,
     /// The id of the attempt's trace, if the host traces the attempt. The host sets the id.
@@ -55,7 +56,7 @@ pub struct DecisionRecord {
 pub struct NotBound {
     /// The extension point, such as `Permit`; `None` if the attempt ended for another reason.
     pub point: Option<String>,
-    /// The plugin that rejected the pod or failed there; `None` if no plugin rejected the pod or failed.
+    /// The plugin that rejected the pod or failed at this point; `None` if no plugin rejected the pod or failed.
     pub plugin: Option<String>,
     /// The message of that plugin, or of the scheduler.
     pub message: String,
@@ -108,11 +109,11 @@ pub struct Sampled {
     pub feasible: usize,
     /// Whether the answers were given for earlier pods of the same equivalence class.
     pub has_earlier_answers: bool,
-    /// Whether the node was the next best for the previous pod, which has the same signature. No other node was then
-    /// examined.
+    /// Whether the node was the next best node for the previous pod, which has the same signature. No other node was
+    /// then examined.
     pub is_hinted: bool,
-    /// The number of nodes with the best total, if nodes were scored and [`DecisionRecord::best`] was kept. Their order
-    /// in the search decides between them.
+    /// The number of nodes with the best total, if nodes were scored and [`DecisionRecord::best`] was kept. The order
+    /// of these nodes in the search decides which node is chosen.
     #[serde(default)]
     pub tied: usize,
 }
@@ -160,7 +161,7 @@ pub struct Rejected {
     pub examples: Vec<String>,
 }
 
-/// The attempt that a decision belongs to.
+/// The attempt in which a decision was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
     /// The pod.
@@ -173,11 +174,11 @@ pub struct Made<'a> {
     pub at: Time,
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The label of the event that had the pod tried, if there was one.
+    /// The label of the event that made the scheduler try the pod, if there was such an event.
     pub brought_by: Option<&'a Arc<str>>,
     /// The cycle of the attempt.
     pub cycle: CycleId,
-    /// Whether nodes and scores are kept if the pod has a node. If it has none, everything is kept.
+    /// Whether nodes and scores are kept if the pod has a node. If the pod has no node, everything is kept.
     pub is_whole: bool,
 }
 
@@ -237,7 +238,8 @@ impl DecisionRecord {
             let examples: usize = rejected.examples.iter().map(|node| size_of::<String>() + node.len()).sum();
             size_of::<Rejected>() + rejected.message.len() + examples
         };
-        // The pod that shares its uid with the record may be gone. Labels of events are shared by all pods.
+        // The pod that shares its uid with the record may be gone, so the uid is counted. All pods share the labels of
+        // events.
         let not_bound = self.not_bound.as_ref().map_or(0, |it| {
             let names = [&it.point, &it.plugin].into_iter().flatten();
             it.message.len() + names.map(String::len).sum::<usize>()

@@ -11,7 +11,7 @@ pub struct Lack {
     pub resource: String,
     /// The amount that the pod requests.
     pub requested: i64,
-    /// The amount that is left on the node; negative if the requests on the node exceed its amount.
+    /// The amount that is left on the node. It is negative if the requests on the node exceed the node's amount.
     pub free: i64,
     /// The amount that is missing.
     pub missing: i64,
@@ -81,7 +81,7 @@ pub(crate) fn shortages(table: &ClusterTable, pod: &Pod, node: NodeIdx) -> Vec<(
     left.filter(|(_, requested, free)| requested > free).map(|(resource, _, free)| (resource, free)).collect()
 }
 
-/// Lets the pod request this amount of a resource.
+/// Changes the pod so that it requests this amount of a resource.
 pub(crate) fn set_request(pod: &mut Pod, resource: Sym, amount: i64) {
     let Resources { milli_cpu, memory, ephemeral_storage, scalars } = &mut pod.requests;
     match resource {
@@ -92,8 +92,8 @@ pub(crate) fn set_request(pod: &mut Pod, resource: Sym, amount: i64) {
     }
 }
 
-/// The sums for each resource that the pod requests. `candidates` are the nodes with remaining amounts that count in
-/// the totals.
+/// The sums for each resource that the pod requests. `candidates` are the nodes whose remaining amounts count in the
+/// totals.
 pub(crate) fn sums(table: &ClusterTable, pod: &Pod, candidates: &NodeSet) -> Vec<ResourceSum> {
     let sum = |(resource, requested): (Sym, i64)| {
         let of_nodes = || table.nodes().iter();

@@ -11,14 +11,14 @@ use crate::record::{DecisionRecord, NotBound};
 pub struct DecisionRing {
     records: VecDeque<DecisionRecord>,
     /// The hash of each record's uid, in the order of the records. The scheduling thread waits while a decision is
-    /// looked up, and the uids themselves are all over the memory.
+    /// looked up, and a search in these hashes is faster than a search in the uids, which are spread over the memory.
     hashes: VecDeque<u64>,
     bytes: usize,
     max_bytes: usize,
 }
 
 impl DecisionRing {
-    /// A ring with a maximum number of bytes. If it is 0, nothing is kept.
+    /// A ring with a maximum number of bytes. If this number is 0, no decision is kept.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         Self { max_bytes, ..Self::default() }
@@ -30,7 +30,7 @@ impl DecisionRing {
         self.shrink();
     }
 
-    /// Keeps a decision. It replaces the oldest ones if there is no room.
+    /// Keeps a decision. If there is no room, the decision replaces the oldest decisions.
     pub fn push(&mut self, record: DecisionRecord) {
         self.bytes += record.bytes();
         self.hashes.push_back(hash(&record.uid));
@@ -38,7 +38,8 @@ impl DecisionRing {
         self.shrink();
     }
 
-    /// Adds to the decision of this attempt why the pod was not bound. A decision that is no longer kept stays away.
+    /// Adds to the decision of this attempt why the pod was not bound. If the decision is no longer kept, nothing
+    /// changes.
     pub fn not_bound(&mut self, uid: &str, attempt: u32, reason: NotBound) {
         let is_of_attempt = |record: &&mut DecisionRecord| *record.uid == *uid && record.attempt == attempt;
         let Some(record) = self.records.iter_mut().rev().find(is_of_attempt) else { return };
@@ -56,7 +57,7 @@ impl DecisionRing {
         let mut found = Vec::new();
         for (_, record) in hashed.filter(|(hash, record)| **hash == wanted && *record.uid == *uid) {
             found.push(record);
-            // Nothing is older than the first attempt.
+            // No decision about the pod is older than its first attempt.
             if record.attempt == 1 || found.len() == n_most {
                 break;
             }

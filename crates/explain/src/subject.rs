@@ -53,7 +53,7 @@ pub enum State {
     Binding {
         /// `metadata.name`.
         node: String,
-        /// The next step.
+        /// The step for which the binding waits.
         waits_for: WaitsFor,
     },
     /// The pod is in the scheduling queue.
@@ -62,14 +62,14 @@ pub enum State {
         queue: String,
         /// The time since the pod was added, or since its last attempt failed.
         since_milliseconds: u64,
-        /// The time until its backoff ends.
+        /// The time until the pod's backoff ends.
         backoff_ends_in_milliseconds: Option<u64>,
-        /// The number of pods in activeQ that are tried before the pod.
+        /// The number of pods in activeQ that are tried before this pod.
         behind: Option<usize>,
     },
     /// The pod has no node and is not to be scheduled, because it is being deleted.
     Unscheduled,
-    /// The pod does not exist: the explanation says what would happen to it.
+    /// The pod does not exist. The explanation says what would happen to such a pod.
     NotCreated,
 }
 
@@ -102,18 +102,19 @@ pub struct Holder {
     /// The time until the plugin has held the pod for too long; `None` if no limit is set.
     pub ends_in_milliseconds: Option<u64>,
     /// The reason in the plugin's current words, or in the scheduler's words if the plugin is not in service. At Permit
-    /// and PreBind, the objects that the plugin's newest answer waits for, with its message. `None` if the plugin was not
-    /// asked, if it answers that it no longer holds the pod, or if it holds the pod at Permit without the effect `wait`.
+    /// and PreBind, the objects for which the plugin waits according to its newest answer, with the message of this
+    /// answer. `None` if the plugin was not asked, if it answers that it no longer holds the pod, or if it holds the
+    /// pod at Permit without the effect `wait`.
     #[serde(default)]
     pub message: Option<String>,
-    /// Whether the plugin, asked at the moment, would no longer hold the pod. The pod stays held until an event of the
-    /// plugin's [`Retry`] has the scheduler ask the plugin again.
+    /// Whether the plugin would no longer hold the pod if the scheduler asked it at the moment. The pod stays held
+    /// until an event of the plugin's [`Retry`] makes the scheduler ask the plugin again.
     #[serde(default)]
     pub would_let_go: bool,
 }
 
 impl Holder {
-    /// Takes in the plugin's current answer.
+    /// Notes the plugin's current answer.
     pub fn answers(&mut self, status: &Status) {
         self.would_let_go = status.is_success();
         self.message = (!self.would_let_go).then(|| status.message());
@@ -134,6 +135,7 @@ impl fmt::Display for Holder {
 pub struct Retry {
     /// The name of the plugin.
     pub plugin: String,
-    /// The events for which the plugin registered, such as `Node/Add`. Its queueing hint may ignore some of them.
+    /// The events for which the plugin registered, such as `Node/Add`. The plugin's queueing hint may ignore some of
+    /// these events.
     pub events: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! Changes with which a pending pod would fit.
 //!
-//! A change is suggested only if it helps: every Filter plugin is asked about the changed pod on every node.
+//! A change is suggested only if it helps. Every Filter plugin is therefore asked about the changed pod on every node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     resources::{amount, set_request, shortages},
 };
 
-/// The number of taints that are looked at, the most frequent first.
+/// The number of taints that are examined, the most frequent first.
 const N_TAINTS: usize = 3;
 
 /// The number of nodes that are named.
@@ -49,7 +49,7 @@ enum Change {
     WithoutNodeRules,
 }
 
-/// The obstacles to a pod that fits on no node.
+/// The reasons why a pod fits on no node.
 #[derive(Debug, Default)]
 pub(crate) struct Obstacles {
     /// The nodes that each plugin refuses on its own, by the plugin's name.
@@ -58,7 +58,8 @@ pub(crate) struct Obstacles {
     pub(crate) nearest: Option<NodeIdx>,
 }
 
-/// The changes that help, each alone. If no single change helps, all changes together, if they help.
+/// The changes that help, each alone. If no single change helps, all changes together, provided that they help
+/// together.
 ///
 /// # Errors
 /// The message of a plugin that broke.
@@ -70,7 +71,7 @@ pub(crate) fn suggestions(
 ) -> Result<Vec<Suggestion>, Status> {
     let changes = changes(call, obstacles);
     let mut helpful = Vec::new();
-    // Each changed pod has a separate cycle: a component keeps the pod with which a cycle began.
+    // Each changed pod has a separate cycle, because a component keeps the pod with which a cycle began.
     let mut cycles = (1..).map(|number| Call { cycle: CycleId(call.cycle.0.saturating_add(number)), ..*call });
     for (change, call) in changes.iter().zip(&mut cycles) {
         helpful.extend(confirmed(profile, &call, question, std::slice::from_ref(change))?);
@@ -81,7 +82,7 @@ pub(crate) fn suggestions(
     Ok(helpful)
 }
 
-/// The changes that would lift refusals of Kubernetes' own plugins, the smallest first.
+/// The changes that would remove refusals of Kubernetes' own plugins, the smallest change first.
 fn changes(call: &Call<'_>, obstacles: &Obstacles) -> Vec<Change> {
     let (pod, table) = (call.pod, call.table);
     let refuses = |plugin: &str| obstacles.refused.contains_key(plugin);
@@ -89,7 +90,7 @@ fn changes(call: &Call<'_>, obstacles: &Obstacles) -> Vec<Change> {
     if refuses("NodeResourcesFit")
         && let Some(node) = obstacles.nearest
     {
-        // A smaller request does not help on a node that has nothing left. The number of pods is no request.
+        // A smaller request does not help on a node that has nothing left. The number of pods is not a request.
         let shortages = shortages(table, pod, node);
         if !shortages.is_empty() && shortages.iter().all(|(resource, free)| *free > 0 && *resource != Sym::PODS) {
             changes.push(Change::Requests(shortages));

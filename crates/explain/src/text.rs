@@ -15,7 +15,7 @@ use crate::{
     suggestion::Suggestion,
 };
 
-/// The number of reasons and combinations that are shown; JSON has all of them.
+/// The number of reasons and combinations that are shown. The JSON has all of them.
 const N_SHOWN: usize = 8;
 
 /// The number of plugins that are shown with their time, and the time from which a plugin is shown.
@@ -136,8 +136,8 @@ impl Explanation {
         Ok(())
     }
 
-    /// Names the attempts after the attempt of the decision. They have no decision, because they ended before the
-    /// scheduler looked for a node: for example, pods of this owner are held back after faults.
+    /// Names the attempts after the attempt of the decision. These attempts have no decision, because they ended before
+    /// the scheduler looked for a node. For example, pods of the owner are held back after faults.
     fn write_later_attempts(&self, out: &mut String, decided: u32) -> fmt::Result {
         let (State::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
         let ended = "ended before the scheduler looked for a node";
@@ -148,8 +148,8 @@ impl Explanation {
         }
     }
 
-    /// Says which events make the scheduler ask a plugin again that would let the pod go. Time alone does not bring a
-    /// gated pod back.
+    /// Says which events make the scheduler ask a plugin again that would no longer hold the pod. Time alone does not
+    /// bring a gated pod back.
     fn asked_again(&self, holder: &Holder) -> String {
         let retry = self.subject.retries.iter().find(|retry| retry.plugin == holder.plugin);
         let events = retry.map(|retry| retry.events.as_slice()).unwrap_or_default();
@@ -283,7 +283,7 @@ fn write_earlier(out: &mut String, earlier: &EarlierAttempt) -> fmt::Result {
     }
 }
 
-/// The names. Dots follow if there are more than these.
+/// The names, followed by dots if there are more than these names.
 fn some_of(names: &[String], n_all: usize) -> String {
     names.join(", ") + if names.len() < n_all { ", ..." } else { "" }
 }
@@ -388,7 +388,7 @@ fn write_preemption(out: &mut String, preemption: &Preemption) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what each plugin refuses on its own and why, and what plugins say in their own words.
+/// Writes the refusals of each plugin on its own with their reasons, and the plugins' own words.
 fn write_plugins(out: &mut String, analysis: &Analysis) -> fmt::Result {
     for report in &analysis.plugins {
         writeln!(out, "  {:>6} refused by {}, {} of them by it alone", report.rejected, report.plugin, report.alone)?;

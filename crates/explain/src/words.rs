@@ -1,7 +1,7 @@
 //! The plugins' own words about a pod.
 //!
-//! Plugins are asked for their words after all other questions, so a plugin that breaks at this point costs only its
-//! words.
+//! Plugins are asked for their words after all other questions. A plugin that breaks at this point therefore loses only
+//! its words.
 
 use berth_framework::{
     Call, CycleId, Plugin, PluginIdx, Point, Profile, Status,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Asks the plugins that explain themselves about the pod of `call`, and about the node of the question if there is
-/// one. The call and the question are the arguments of [`analyze`](crate::analyze), which comes first.
+/// such a node. The caller must call [`analyze`](crate::analyze) first, with the same call and the same question.
 pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>, analysis: &mut Analysis) {
     let instances = (0u32..).map(PluginIdx).zip(profile.instances());
     let explaining = instances.filter(|(_, instance)| instance.plugin.points().contains(Point::Explain));
@@ -24,7 +24,7 @@ pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>
         return;
     }
     let call = Call { cycle: CycleId(call.cycle.0.saturating_add(CYCLES - 1)), ..*call };
-    // A point that fails in this call has failed in the analysis, too. A plugin that broke fails again when it is asked
+    // A point that fails in this call has also failed in the analysis. A plugin that broke fails again when it is asked
     // for words.
     let _ = look_at_all(profile, &call, question);
     for plugin in explaining {
@@ -36,7 +36,7 @@ pub fn add_words(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>
     profile.end_cycle(call.cycle);
 }
 
-/// Takes the plugins through the points that choose a node, so that they have computed the results that they explain.
+/// Calls the plugins at the points that choose a node, so that the plugins have the results that they explain.
 fn look_at_all(profile: &mut Profile, call: &Call<'_>, question: &Question<'_>) -> Result<(), Status> {
     let mut attempt = Attempt::default();
     if let PreFilterOutcome::Rejected { .. } = run::pre_filter(profile, call, &mut attempt)? {

@@ -1,4 +1,5 @@
-//! Native plugins that are asked about one pod after the other, while the cluster changes, answer as new ones do.
+//! Native plugins that are asked about one pod after the other, while the cluster changes. They must answer as new
+//! plugins do.
 
 #![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
 

@@ -229,7 +229,7 @@ fn preemption_is_told_and_not_done() {
     assert_eq!(cluster.table().pods().n_pods(), 1, "it is there still");
 }
 
-/// As in kube-scheduler, even if the selector of the budget selects the pod.
+/// As in kube-scheduler, this holds even if the selector of the budget selects the pod.
 #[test]
 fn no_budget_protects_a_pod_without_labels() {
     let mut cluster = TestCluster::default();
@@ -255,7 +255,7 @@ fn a_node_that_is_asked_about_says_all_that_refuses_it_or_its_rank() {
     assert_eq!((fits.rank, fits.reasons.len()), (Some(1), 0));
 }
 
-/// The scores of a node say little without the scores of the node that the pod has, or would get.
+/// The scores of a node say little without the scores of the pod's node, or of the best node.
 #[test]
 fn a_node_is_compared_with_the_winner() {
     let web = pod("web").request("cpu", "500m").build();
@@ -308,7 +308,7 @@ fn an_explanation_is_data() {
     assert_eq!(serde_json::from_value::<Explanation>(json).expect("it is read again"), explanation);
 }
 
-/// A node fits, but the last attempt failed behind the choice of the node.
+/// A node fits, but the last attempt failed after it had chosen a node.
 #[test]
 fn a_rejection_after_the_choice_of_a_node_is_named() {
     let not_bound = |plugin: Option<&str>, point: Option<&str>| DecisionRecord {
@@ -376,7 +376,7 @@ fn attempts_that_ended_before_a_decision_are_named() {
     assert!(text(5).contains(&format!("attempts so far: 5\n\nAttempts 3 to 5 {ended}")), "{}", text(5));
 }
 
-/// A gated pod is asked about at an event alone, so a plugin may have changed its mind long ago.
+/// A plugin is asked about a gated pod only after an event, so its answer may have changed long ago.
 #[test]
 fn a_gate_that_would_open_says_what_has_it_asked_again() {
     let gated = |status: &Status, events: &[&str]| {
@@ -454,7 +454,8 @@ fn nodes_that_an_extender_left_out_are_its_own() {
     assert!(text.contains("2 refused by an HTTP extender (b, ...)"), "{text}");
 }
 
-/// A misspelt node is otherwise invisible: kube-scheduler ignores the name and counts the nodes that exist.
+/// Without the explanation, nobody sees a misspelt node, because kube-scheduler ignores the name and counts the nodes
+/// that exist.
 #[test]
 fn nodes_that_do_not_exist_are_named() {
     let expression = json!({"key": "metadata.name", "operator": "In", "values": ["node-1"]});

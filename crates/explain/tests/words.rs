@@ -12,8 +12,8 @@ use berth_framework::{
 use berth_model::{NodeIdx, NodeSet, Pod, Time};
 use berth_testing::{TestCluster, node, pod};
 
-/// Keeps all pods off the first node, and names the cycle and the priority that its PreFilter saw. It fails if it is
-/// asked about a pod with priority 1.
+/// A plugin that keeps all pods off the first node. Its words name the cycle and the priority that its PreFilter saw.
+/// It fails if it is asked about a pod with priority 1.
 struct Talks {
     seen: Option<(CycleId, i32)>,
 }
@@ -136,7 +136,7 @@ fn a_plugin_may_have_nothing_to_say() {
     assert_eq!(explanation.notes, Vec::<String>::new());
 }
 
-/// All other answers are there.
+/// The answer contains all other parts.
 #[test]
 fn words_that_fail_are_a_note() {
     let explanation = explained(1, None);

@@ -1,6 +1,6 @@
 //! The rules in force, and their decisions about a request.
 //!
-//! Rules are applied in the order in which they were added. An outage has precedence over everything else. The first
+//! Rules are applied in the order in which they were added. An outage has precedence over all other faults. The first
 //! status that hits counts. Delays are added up.
 
 use std::{
@@ -16,11 +16,11 @@ use crate::{
     rule::{InjectedFault, Rule, RuleError},
 };
 
-/// The rules of one server; shared by its connections.
+/// The rules of one server. The server's connections share the rules.
 #[derive(Debug)]
 pub struct Faults {
     rules: Mutex<Rules>,
-    /// Counts the additions of rules, so that open watches check the rules again.
+    /// A counter of additions of rules, so that open watches check the rules again.
     changed: watch::Sender<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Adds all rules or no rule, and returns their names.
+    /// Adds all rules or no rule. Returns the names of the added rules.
     ///
     /// # Errors
     /// A rule has a value that is not allowed, or a name that is taken.
@@ -93,7 +93,7 @@ impl Faults {
         Ok(names)
     }
 
-    /// Removes the rule. Returns whether it existed. Its effect on open watches remains.
+    /// Removes the rule. Returns whether the rule existed. The effect of the rule on open watches remains.
     pub fn remove(&self, name: &str) -> bool {
         let mut table = self.lock();
         let before = table.active.len();
@@ -106,8 +106,9 @@ impl Faults {
         self.lock().active.clear();
     }
 
-    /// The rules, each with the number of requests that it matched (`matched`), the number that it hit (`hits`), and
-    /// whether it is still in force (`active`). Rules that are over stay in the list until they are removed.
+    /// The rules, each with the number of requests that it matched (`matched`), the number of requests that it hit
+    /// (`hits`), and whether it is still in force (`active`). Rules that are over stay in the list until they are
+    /// removed.
     pub fn to_json(&self) -> Value {
         let now = Instant::now();
         let describe = |rule: &ActiveRule| {
@@ -158,7 +159,8 @@ impl Faults {
         }
     }
 
-    /// Decides what the rules after the `since`-th do to this open watch, and returns the number of the newest rule.
+    /// Decides about the effect of the rules after the `since`-th on this open watch, and returns the number of the
+    /// newest rule.
     pub(crate) fn judge_watch(&self, request: &RequestInfo, since: u64) -> (WatchVerdict, u64) {
         let now = Instant::now();
         let mut table = self.lock();
@@ -236,8 +238,8 @@ impl ActiveRule {
     }
 }
 
-/// A number from 0 to below 1 that depends on the arguments alone: SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>)
-/// over them.
+/// A number from 0 to below 1 that depends only on the arguments, from SplitMix64
+/// (<https://prng.di.unimi.it/splitmix64.c>).
 fn draw(seed: u64, name: &str, n: u64) -> f64 {
     let mixed = name.bytes().fold(seed, |state, byte| scramble(state ^ u64::from(byte)));
     let bits = u32::try_from(scramble(mixed.wrapping_add(n)) >> 32).unwrap_or_default();

@@ -12,7 +12,7 @@ pub(crate) fn refusal(request: &RequestInfo, code: u16, retry_after_seconds: Opt
     let retry_after = retry_after_seconds.or((code == 429).then_some(1));
     let mut response = match (code, request.verb) {
         (429, _) => plain_text("Too many requests, please try again later.\n"),
-        // The API server only notices the version after the watch is open.
+        // The API server checks the version only after the watch is open.
         (410, "watch") => return expired_watch(),
         _ => json_response(&status(code, &message(request, code))),
     };

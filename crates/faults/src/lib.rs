@@ -1,8 +1,9 @@
 //! Faults of an API server on demand, for tests of controllers.
 //!
 //! [`serve`] is an HTTP server in front of any handler of Kubernetes requests. Rules ([`Rule`]) decide which requests
-//! it refuses, delays or leaves without an answer. They also decide which watches it cuts or silences, and which repeat
-//! their events. Rules come from the program ([`Faults::add`]) or through the endpoint `/faults` of the server itself.
+//! the server refuses, delays or leaves without an answer. Rules also decide which watches are cut, which watches are
+//! silenced, and which watches repeat their events. Rules come from the program ([`Faults::add`]) or through the
+//! endpoint `/faults` of the server itself.
 //!
 //! The effect of a rule on its n-th matching request depends only on its seed, its name and n. A client that sends the
 //! same requests in the same order therefore meets the same faults.

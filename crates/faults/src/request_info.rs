@@ -9,16 +9,16 @@ pub(crate) const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update",
 /// The subject of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// The API's verb. For paths outside the API, it is the method in small letters.
+    /// The API's verb. For paths outside the API, it is the method in lower case.
     pub verb: &'static str,
     /// The plural name with its subresource: `pods`, `pods/binding`. Empty for requests that are not about the API's
     /// resources.
     pub resource: String,
-    /// Empty for requests that are in no namespace.
+    /// The namespace; empty for requests that are in no namespace.
     pub namespace: String,
     /// The value of the header `User-Agent`.
     pub user_agent: String,
-    /// Whether the request names a resource version at which it begins. That version may be too old.
+    /// Whether the request names a resource version at which the answer begins. That version may be too old.
     pub has_resource_version: bool,
 }
 

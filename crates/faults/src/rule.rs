@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::request_info::{RequestInfo, VERBS};
 
-/// The fault, the requests that meet it, how often they meet it, and for how long.
+/// A fault, the requests that meet the fault, the number of these requests, and the duration of the rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
@@ -19,8 +19,8 @@ pub struct Rule {
     pub matches: Match,
     /// The fault of the requests that the rule selects.
     pub fault: InjectedFault,
-    /// The share of the selected requests, or of the events for [`InjectedFault::DuplicateEvents`], to which the fault
-    /// happens.
+    /// The share of the selected requests that the fault hits. For [`InjectedFault::DuplicateEvents`], the share of the
+    /// events.
     #[serde(default = "always")]
     pub probability: f64,
     /// The rule ends after this number of hits.
@@ -60,8 +60,8 @@ pub struct Match {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum InjectedFault {
-    /// The request is refused with this HTTP status and not carried out. The status 429 comes in plain text, as from
-    /// API Priority and Fairness. The status 410 only applies to lists and watches that name a `resourceVersion`; on a
+    /// The request is refused with this HTTP status and is not carried out. The status 429 comes in plain text, as from
+    /// API Priority and Fairness. The status 410 only applies to lists and watches that name a `resourceVersion`. On a
     /// watch, it comes as the first event.
     Status {
         /// The status, from 400 to 599.
@@ -70,21 +70,21 @@ pub enum InjectedFault {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_seconds: Option<u32>,
     },
-    /// The request is carried out this much later.
+    /// The request is carried out after a delay.
     Latency {
         /// The delay.
         milliseconds: u64,
     },
-    /// The request is carried out; its connection is closed without an answer.
+    /// The request is carried out. Its connection is closed without an answer.
     LostAnswer {},
     /// The connection of a watch breaks in the middle of the answer.
     CutWatch {
-        /// The delay from the beginning of the watch. For a watch that was already open, it counts from the addition of
-        /// the rule.
+        /// The delay from the beginning of the watch. For a watch that was already open, the delay begins when the rule
+        /// is added.
         #[serde(default)]
         after_milliseconds: u64,
     },
-    /// The connection of a watch stays open, but nothing more arrives, not even its end.
+    /// The connection of a watch stays open, but no more data arrives, not even the end of the answer.
     SilentWatch {
         /// The delay, counted from the same time as in [`InjectedFault::CutWatch`].
         #[serde(default)]
@@ -92,7 +92,7 @@ pub enum InjectedFault {
     },
     /// Events of a watch are sent twice.
     DuplicateEvents {},
-    /// The server is away: it closes connections without an answer and cuts open watches.
+    /// The server is not available. It closes connections without an answer and cuts open watches.
     Outage {},
 }
 
@@ -115,7 +115,7 @@ pub enum RuleError {
     NameTaken(String),
 }
 
-/// Reads one rule, a list of them, or an object with the list under `faults`; JSON or YAML.
+/// Reads one rule, a list of rules, or an object with the list under `faults`. The text is JSON or YAML.
 ///
 /// # Errors
 /// The error says which field is wrong and what to write there.

@@ -1,4 +1,4 @@
-//! The server: connections, and each request on its way past the rules to the handler.
+//! The server. It accepts connections, and applies the rules to each request before the handler gets the request.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -24,11 +24,11 @@ use crate::{
 /// The pause when the system has no room for one more connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves HTTP/1.1 on `listener` until `stopping` turns true or its sender is dropped. It then finishes the requests in
-/// progress.
+/// Serves HTTP/1.1 on `listener` until `stopping` turns true or its sender is dropped. The server then finishes the
+/// requests in progress.
 ///
-/// `handler` answers all requests except those to `/faults`. It gets them after their delay. Its answer to a watch ends
-/// when `stopping` turns true, even if the handler goes on.
+/// `handler` answers all requests except those to `/faults`. A delayed request reaches the handler after the delay. The
+/// handler's answer to a watch ends when `stopping` turns true, even if the handler still sends.
 pub async fn serve<H, F>(listener: TcpListener, faults: Arc<Faults>, mut stopping: watch::Receiver<bool>, handler: H)
 where
     H: Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
@@ -82,7 +82,7 @@ where
     }
 }
 
-/// Answers a request; an error closes its connection.
+/// Answers a request. An error closes the request's connection.
 async fn answer<H, F>(
     request: Request<Body>,
     faults: Arc<Faults>,

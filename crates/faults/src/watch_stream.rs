@@ -1,4 +1,4 @@
-//! The answer to a watch as the rules change it: it may be cut or silenced, or events may be sent twice.
+//! The answer to a watch after the rules were applied: the answer may be cut or silenced, or events may be sent twice.
 //!
 //! Rules that are added while the watch is open also apply to the watch. Events are lines of JSON. A watch in another
 //! format can only be cut and silenced.
@@ -25,7 +25,7 @@ pub(crate) enum Broken {
 }
 
 struct WatchStream {
-    /// `None` once the watch is silent.
+    /// The answer; `None` once the watch is silent.
     answer: Option<BodyDataStream>,
     request: RequestInfo,
     faults: Arc<Faults>,
@@ -114,7 +114,7 @@ impl WatchStream {
         if self.answer.is_some() {
             self.silent_at = sooner(self.silent_at, verdict.silent_after);
         }
-        // A timer may be a millisecond late, so that an event would be sent too much.
+        // A timer may be a millisecond late, and one event too many would then be sent.
         if self.silent_at.is_some_and(|at| at <= now) {
             self.silent_at = None;
             self.answer = None;
@@ -156,7 +156,7 @@ impl Lines {
     }
 }
 
-/// Whether the line is about an object, not a bookmark or an error.
+/// Whether the line is about an object. A line may also be a bookmark or an error.
 fn is_event(line: &[u8]) -> bool {
     [&br#"{"type":"ADDED""#[..], br#"{"type":"MODIFIED""#, br#"{"type":"DELETED""#]
         .iter()

@@ -1,8 +1,8 @@
 //! Files that are read again whenever they change.
 //!
 //! The files' directories are watched, because a file may be replaced. In a mounted ConfigMap or Secret, a file is a
-//! link into a directory that is itself replaced. Only the content of the files counts, so that a new time stamp is not
-//! a change.
+//! link into a directory that Kubernetes replaces. Only the content of the files is compared, so a new time stamp is
+//! not a change.
 
 use std::{
     collections::BTreeSet,
@@ -17,10 +17,10 @@ use notify_debouncer_full::{
     notify::{self, RecommendedWatcher, RecursiveMode},
 };
 
-/// The time is longer than any pause of a program that writes a file.
+/// The time without events after which the files are read. It is longer than any pause of a program that writes a file.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// A watch that lasts until this value is dropped.
+/// A watch of files. It ends when this value is dropped.
 pub struct FileWatch {
     _debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
 }
@@ -39,7 +39,7 @@ pub fn watch(files: Vec<PathBuf>, mut changed: impl FnMut() + Send + 'static) ->
     let dirs: BTreeSet<PathBuf> = files.iter().map(|file| directory(file)).collect();
     let mut known = contents(&files);
     let on_change = move |result: DebounceEventResult| {
-        // Reading a file is an event too.
+        // A read of a file causes an event, too. Such an event is not a change.
         if result.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
             return;
         }

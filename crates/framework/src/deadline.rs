@@ -7,11 +7,11 @@ use crate::{
     status::Status,
 };
 
-/// The moment at which a search for a node must end. The default is never.
+/// The moment at which a search for a node must end. By default, a search has no such moment.
 ///
 /// A plugin whose search may take longer than some milliseconds checks the deadline from time to time, and fails once
-/// it is over. The time of plugins that have an account does not count, because these plugins have their own bounds.
-/// The deadline is never over inside a component.
+/// the deadline is over. The time of plugins that have an account does not count, because these plugins have their own
+/// bounds. Inside a component, the deadline is never over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deadline<'a>(Option<Limit<'a>>);
 
@@ -53,7 +53,7 @@ impl<'a> Deadline<'a> {
     }
 
     /// Checks the deadline at one of every 64 positions. Plugins that go through a pod's terms call the method with the
-    /// position of each term. A pod with few terms is never cut off.
+    /// position of each term. The search for a pod with few terms is never ended.
     ///
     /// # Errors
     /// The search must end now.

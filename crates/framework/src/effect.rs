@@ -89,8 +89,8 @@ pub enum Effect {
     },
     /// Ask PreBind again, or the Permit plugin that holds the pod, whenever one of these objects has changed. When the
     /// wait times out, the attempt fails with the message. `objects` may name the cycle's own pod, with the kind
-    /// `v1/Pod`. The plugin is then asked with the pod as it is after the change. The manifest of a component must name
-    /// all other kinds among its objects.
+    /// `v1/Pod`. The plugin is then asked with the changed pod. The manifest of a component must name all other kinds
+    /// among its objects.
     Wait {
         /// The objects to wait for.
         objects: Vec<ObjectRef>,

@@ -1,13 +1,14 @@
-//! The equivalence cache: it keeps the results for one pod, for other pods of the same equivalence class.
+//! The equivalence cache. It keeps the results that were computed for one pod, so that other pods of the same
+//! equivalence class can use them.
 //!
 //! Pods of one class ([`EquivalenceClass`]) differ only in their names, as the pods of one controller do. The owner of
 //! the cache chooses the type of the results. [`run`](crate::run) keeps answers about nodes. The host of components
 //! keeps the data on which a component's answers depend, and the cycle that the pods of a class share in the component.
 //!
 //! # Policy
-//! - A class gets an entry when its second pod comes. A pod that is unlike all others, for example one of a
+//! - A class gets an entry when its second pod comes. A pod without equivalent pods, for example a pod of a
 //!   StatefulSet, costs only a hash lookup.
-//! - [`CAPACITY`] classes have an entry. A new entry replaces the entry that was not used for longest.
+//! - [`CAPACITY`] classes have an entry. A new entry replaces the entry whose last use is the longest ago.
 //! - The owner decides when an entry no longer holds.
 
 use std::sync::Arc;
@@ -17,17 +18,17 @@ use berth_model::{EquivalenceClass, Pod};
 /// The number of classes that have an entry at a time.
 pub const CAPACITY: usize = 64;
 
-/// The number of classes that are remembered after their first pod. If pods of more classes come in turn, their entries
-/// would be replaced before they are used again anyway.
+/// The number of classes that are remembered after their first pod. If pods of more classes alternate, each entry would
+/// be replaced before its next use anyway.
 const N_REMEMBERED: usize = 512;
 
-/// A value for each of the equivalence classes that were used last.
+/// A value for each of the most recently used equivalence classes.
 #[derive(Debug)]
 pub struct EquivalenceCache<T> {
-    /// The hash of each entry's class. They are stored side by side, so that a search is fast.
+    /// The hash of each entry's class. The hashes are stored side by side, so that a search is fast.
     hashes: Vec<u64>,
     entries: Vec<Entry<T>>,
-    /// The position of the newest used entry. Pods of one class often come one after the other.
+    /// The position of the entry that was used last. Pods of one class often come one after the other.
     last: usize,
     /// One half of the hash of each class that had a pod. The other half determines the position.
     seen: Vec<u32>,
@@ -55,7 +56,8 @@ impl<T> EquivalenceCache<T> {
         self.hit(at)
     }
 
-    /// The entry of this pod's class. It is made for the second pod of the class; the first one gets `None`.
+    /// The entry of this pod's class. The entry is made for the second pod of the class. For the first pod of the
+    /// class, the result is `None`.
     pub fn of_second(&mut self, pod: &Pod, make: impl FnOnce() -> T) -> Option<&mut T> {
         if self.find(pod).is_none() {
             if !self.was_seen(pod) {
@@ -66,8 +68,8 @@ impl<T> EquivalenceCache<T> {
         self.hit(self.last)
     }
 
-    /// Whether a pod of this class came before. Notes that a pod of the class came. The cache may have forgotten
-    /// earlier pods.
+    /// Notes that a pod of this class came. Returns whether a pod of the class came before. The cache may have
+    /// forgotten earlier pods.
     pub fn was_seen(&mut self, pod: &Pod) -> bool {
         self.seen.resize(N_REMEMBERED, 0);
         let hash = pod.equivalence_hash();
@@ -92,7 +94,7 @@ impl<T> EquivalenceCache<T> {
         evicted
     }
 
-    /// The entry that was not used for longest, among the entries for which `is_meant` holds.
+    /// The entry whose last use is the longest ago, among the entries for which `is_meant` holds.
     pub fn oldest_mut(&mut self, is_meant: impl Fn(&T) -> bool) -> Option<&mut T> {
         let at = self.oldest(is_meant)?;
         self.entries.get_mut(at).map(|entry| &mut entry.value)

@@ -1,7 +1,8 @@
 //! Errors that make a plugin unusable: its arguments, its start, or the state of the previous binary.
 //!
-//! A plugin gives the reason in its own words, and the operator reads these words unchanged. So [`ConfigureError`] and
-//! [`RestoreError`] are made from any text; a crate with its own error types implements `From` for them.
+//! A plugin gives the reason in its own words, and the operator reads these words unchanged. Therefore
+//! [`ConfigureError`] and [`RestoreError`] can be made from any text. A crate with its own error types implements
+//! `From` for them.
 
 use std::fmt::Display;
 

@@ -1,7 +1,7 @@
 //! Extenders: services outside the process that, like plugins, filter and score nodes, choose victims and bind pods.
 //!
-//! Extenders belong to the scheduler, not to a profile. The host knows how to reach them; [`run`](crate::run) knows
-//! what their answers mean. The counterpart in kube-scheduler is `pkg/scheduler/extender.go`.
+//! Extenders belong to the scheduler, and not to a profile. The host sends requests to extenders, and
+//! [`run`](crate::run) interprets the answers. The counterpart in kube-scheduler is `pkg/scheduler/extender.go`.
 
 use std::fmt::{Debug, Display};
 
@@ -14,12 +14,12 @@ use crate::points::{Call, Preemption};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtenderIdx(pub usize);
 
-/// The properties of an extender that are known without asking it.
+/// The properties of an extender that are known from the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtenderProfile {
-    /// The address of the extender, by which logs name it.
+    /// The address of the extender. Log lines name the extender by this address.
     pub name: String,
-    /// Whether the attempt goes on without the extender when it fails.
+    /// Whether the attempt continues without the extender when the extender fails.
     pub is_ignorable: bool,
     /// Whether the extender has a filter verb.
     pub filters: bool,
@@ -59,7 +59,7 @@ pub struct ExtenderVictims {
 pub struct ExtenderError(String);
 
 impl ExtenderError {
-    /// An error that says what went wrong. It appears in the pod's condition.
+    /// An error that says what went wrong. The text appears in the pod's condition.
     #[must_use]
     pub fn new(reason: impl Display) -> Self {
         Self(reason.to_string())
@@ -97,8 +97,8 @@ pub trait Extenders: Debug + Send + Sync {
         preemptions: &[Preemption],
     ) -> Result<Vec<ExtenderVictims>, ExtenderError>;
 
-    /// Asks these extenders for scores at the same time. The result has an entry for each extender that answered: the
-    /// names of nodes with scores from 0 to 10. An extender that fails has no entry.
+    /// Asks these extenders for scores at the same time. The result has an entry for each extender that answered. The
+    /// entry contains the names of nodes with scores from 0 to 10. An extender that fails has no entry.
     fn prioritize(
         &self,
         extenders: &[ExtenderIdx],
@@ -107,7 +107,7 @@ pub trait Extenders: Debug + Send + Sync {
     ) -> Vec<(ExtenderIdx, Vec<(String, i64)>)>;
 }
 
-/// The first extender after `before` that binds this pod. It replaces the Bind plugins.
+/// The first extender after `before` that binds this pod. The extender replaces the Bind plugins.
 #[must_use]
 pub fn binder(extenders: &dyn Extenders, pod: &Pod, before: Option<ExtenderIdx>) -> Option<ExtenderIdx> {
     let first = before.map_or(0, |before| before.0 + 1);

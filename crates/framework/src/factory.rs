@@ -11,13 +11,14 @@ use crate::{
 /// The constructor of a plugin that is written in Rust, both natively and inside a component.
 /// [`plugin!`](crate::plugin) implements the rest.
 pub trait Configure: Plugin + Sized {
-    /// The plugin's own description. The answer is the same for every configuration.
+    /// The plugin's own description. It is the same for every configuration.
     fn describe() -> Manifest;
 
     /// Makes an instance for one profile.
     ///
     /// # Errors
-    /// The plugin refuses these arguments (`pluginConfig` as JSON, `null` when there are none) and says why.
+    /// The plugin refuses these arguments (`pluginConfig` as JSON, `null` when there are none). The error has the
+    /// reason.
     fn configure(args: &str) -> Result<Self, ConfigureError>;
 }
 
@@ -32,7 +33,7 @@ pub trait PluginFactory: Send + Sync + fmt::Debug {
     /// The plugin's own description.
     fn manifest(&self) -> &Manifest;
 
-    /// The points that its instances implement.
+    /// The points that the instances of this factory implement.
     fn points(&self) -> Points;
 
     /// The identity of the binary.

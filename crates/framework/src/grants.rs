@@ -1,8 +1,8 @@
-//! The grants of an operator: which effects on pods and the scheduler a plugin may ask for, by name, and which changes
-//! of objects, by rules.
+//! The grants of an operator to a plugin. Effects on pods and the scheduler are granted by name. Changes of objects are
+//! granted by rules.
 //!
-//! A rule names kinds, verbs and objects, as an RBAC rule does. The scheduler knows the cycle, so it decides which
-//! objects are the cycle's pod and its claims.
+//! A rule names kinds, verbs and objects, as an RBAC rule does. The scheduler decides which objects are the cycle's pod
+//! and its claims, because only the scheduler knows the cycle.
 
 use std::{fmt, sync::Arc};
 
@@ -34,7 +34,8 @@ mod shared_rules {
 const ANY: &str = "*";
 
 /// The effects for which a plugin may ask. The grants also name the objects that the plugin may see. This module does
-/// not check the rights to see; a message uses it to show the whole configuration entry.
+/// not check the rights to see objects. They are part of the grants so that a message can show the whole configuration
+/// entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grants {
     permissions: u16,
@@ -86,9 +87,9 @@ pub enum Namespaces {
     All,
 }
 
-/// Core kinds that give power over the cluster, or rights that no rule mentions: kinds that run pods, and so can use
-/// any service account; credentials; nodes, volumes on the nodes' file systems, and whole namespaces. `*` does not
-/// cover them, neither as a kind nor as a group.
+/// Core kinds that give power over the cluster, or rights that no rule mentions. Some of these kinds run pods, and so
+/// can use any service account. The other kinds are credentials, nodes, volumes on the nodes' file systems, and whole
+/// namespaces. `*` covers these kinds neither as a kind nor as a group.
 const GUARDED_KINDS: [&str; 9] = [
     "Binding",
     "Namespace",
@@ -181,7 +182,7 @@ impl Grants {
     }
 
     /// Whether a rule covers the change. `covers` is called with the objects of each rule that names the kind and the
-    /// verb, and says whether the changed object is among them.
+    /// verb. It says whether the changed object is among these objects.
     pub fn allow_access(&self, access: &ObjectAccess<'_>, covers: impl Fn(&RuleObjects) -> bool) -> bool {
         match &self.objects {
             GrantedObjects::All => true,
@@ -210,13 +211,13 @@ impl Grants {
         )
     }
 
-    /// A `PluginHostConfiguration` with this entry alone, on one line.
+    /// A `PluginHostConfiguration` that contains only [`Self::entry`], on one line.
     #[must_use]
     pub fn document(&self, plugin: &str) -> String {
         format!("{{apiVersion: berth.dev/v1alpha1, kind: PluginHostConfiguration, {}}}", self.entry(plugin))
     }
 
-    /// The field `grants` of that entry, on one line.
+    /// The field `grants` of [`Self::entry`], on one line.
     #[must_use]
     pub fn field(&self) -> String {
         let mut fields = Vec::new();

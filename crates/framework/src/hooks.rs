@@ -1,4 +1,5 @@
-//! The hooks that a plugin may have besides its extension points. Each is a trait that most plugins do not need.
+//! The hooks that a plugin may have besides its extension points. Each hook is a trait. Most plugins do not implement
+//! these traits.
 
 use std::sync::Arc;
 
@@ -12,17 +13,18 @@ use crate::{
     status::Status,
 };
 
-/// A hook of plugins that keep something about a cycle until it is over.
+/// A hook of plugins that keep data about a cycle until the cycle is over.
 pub trait EndCycle {
     /// Called when the cycle is over: its pod was bound, returned to the queue or deleted.
     fn end_cycle(&mut self, cycle: CycleId);
 }
 
-/// A hook of plugins that keep something about the cluster that they compute from the table.
+/// A hook of plugins that keep data which they compute from the table.
 pub trait Follow {
-    /// Called inside a component after its replica changed. The plugin can catch up here, in portions and within the
-    /// time of a sync, instead of all at once in the next cycle. A native plugin that schedules pods is not called,
-    /// because it catches up in the cycle. One that is kept for questions about pods is called between two questions.
+    /// Called inside a component after its replica changed. The plugin can process the changes here, in portions and
+    /// within the time of a sync. Otherwise the plugin would have to process all changes in the next cycle. A native
+    /// plugin that schedules pods is not called, because it processes the changes in the cycle. A native plugin that is
+    /// kept for questions about pods is called between two questions.
     fn follow(&mut self, table: &ClusterTable);
 }
 
@@ -30,10 +32,10 @@ pub trait Follow {
 /// only about nodes that changed.
 pub trait Reuse {
     /// The reach of the plugin's answers about the pod. A native plugin is asked in each cycle after PreFilter, and
-    /// about scores after PreScore. A component is asked before PreFilter, once for pods that are alike, as
-    /// `wit/reuse.wit` says; pods that are alike must have the same signature. The call must cost little.
+    /// about scores after PreScore. A component is asked before PreFilter, once for all equivalent pods, as
+    /// `wit/reuse.wit` says. Equivalent pods must have the same signature. The call must cost little.
     ///
-    /// With any answer, QueueingHint is asked about only one of several waiting pods that are alike when a node or
+    /// Whatever the answer is, QueueingHint is asked about only one of several equivalent waiting pods when a node or
     /// another pod changes.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
@@ -50,7 +52,8 @@ pub enum Reach {
     /// be asked about any nodes in any order, and at Score also about nodes that did not pass. If the plugin
     /// normalises, the score of a node depends on its raw score and on the lowest and the highest raw score.
     Row {
-        /// A number for everything else that answers depend on. Answers of another version are forgotten.
+        /// A number that stands for all other data on which answers depend. Answers that were given with another number
+        /// are forgotten.
         version: u64,
     },
     /// Answers depend on nothing. The plugin lets such pods into the queue with any data in the cluster, lets them pass
@@ -76,15 +79,15 @@ impl Reach {
     }
 }
 
-/// A hook of plugins with state that outlives the binary: a plugin hands it to the next binary of its name.
+/// A hook of plugins with state that outlives the binary. A plugin passes its state to the next binary with its name.
 pub trait State {
-    /// The state for the next binary; empty if there is none.
+    /// The state for the next binary; empty if the plugin has no state.
     fn snapshot(&mut self) -> Vec<u8>;
 
     /// Called after `configure` and before the first sync.
     ///
     /// # Errors
-    /// The state cannot be used, for this reason. The plugin then starts without it.
+    /// The plugin cannot use the state. The error has the reason. The plugin then starts without the state.
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
 }
 
@@ -119,8 +122,8 @@ impl Fact {
     }
 }
 
-/// A hook of plugins that run apart from the scheduler: a component with a replica of the cluster, which may break, or
-/// a stand-in for a component.
+/// A hook of plugins that run apart from the scheduler. Such a plugin is a component, which has a replica of the
+/// cluster and may break, or a stand-in for a component.
 pub trait Hosted {
     /// Brings the replica up to date. Called at the start of a cycle.
     ///
@@ -130,7 +133,7 @@ pub trait Hosted {
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status>;
 
     /// The status with which [`Self::sync`] would fail while the plugin is out of service, for pods that are past the
-    /// start of their cycle. No pod may pass as long as it is `Some`. `None` means that the plugin serves.
+    /// start of their cycle. While the result is `Some`, no pod may pass. `None` means that the plugin serves.
     fn out_of_service(&self) -> Option<Status>;
 
     /// Checks whether the plugin may take more of the scheduling thread's time. The scheduler asks at the start of a
@@ -138,7 +141,7 @@ pub trait Hosted {
     /// the plugin at all of its points until a later call of this method finds that the plugin has time again.
     ///
     /// # Errors
-    /// The plugin has used up its share, and pods may not do without it: the attempt fails with this status.
+    /// The plugin has used up its share, and is not optional: the attempt fails with this status.
     fn has_time(&mut self) -> Result<(), Status> {
         Ok(())
     }
@@ -149,19 +152,19 @@ pub trait Hosted {
         false
     }
 
-    /// Whether the plugin has used up its share, even if pods may do without the plugin. The call changes nothing. The
-    /// scheduler asks before it informs the plugin of something that needs no answer.
+    /// Whether the plugin has used up its share, even if the plugin is optional. The call changes nothing. The
+    /// scheduler calls this method before it sends the plugin a message that needs no answer.
     fn is_out_of_time(&self) -> bool {
         false
     }
 
-    /// Whether the plugin keeps something about the cycle, so that it must be informed of its end.
+    /// Whether the plugin keeps data about the cycle. Such a plugin must be informed of the cycle's end.
     fn knows(&self, _cycle: CycleId) -> bool {
         true
     }
 
-    /// Informs the plugin that the pod of an open cycle has changed; `call` contains the new pod. This comes before the
-    /// plugin is asked again about a pod that waits for it.
+    /// Informs the plugin that the pod of an open cycle has changed; `call` contains the new pod. The scheduler calls
+    /// this method before it asks the plugin again about a pod that waits for the plugin.
     ///
     /// # Errors
     /// The plugin could not be informed; the attempt fails with this status.
@@ -170,17 +173,17 @@ pub trait Hosted {
     }
 
     /// Keeps the changes in the cluster since the plugin was last updated, for [`Self::tell_kept_changes`]. The plugin
-    /// itself is not called. Returns whether something was kept.
+    /// itself is not called. Returns whether any change was kept.
     fn keep_changes(&mut self, _source: &dyn DeltaSource) -> bool {
         false
     }
 
-    /// Passes the oldest changes that [`Self::keep_changes`] kept to the plugin. A fault is reported when the plugin is
-    /// next asked something.
+    /// Passes the oldest changes that [`Self::keep_changes`] kept to the plugin. If the plugin faults, the fault is
+    /// reported at the plugin's next question.
     fn tell_kept_changes(&mut self) {}
 
-    /// Passes the plugin over at all of its points until [`Self::has_time`] is asked again, if pods may do without the
-    /// plugin. Returns whether pods may do without it.
+    /// If the plugin is optional, makes the scheduler skip the plugin at all of its points until the next call of
+    /// [`Self::has_time`]. Returns whether the plugin is optional.
     fn pass_over(&mut self) -> bool {
         false
     }

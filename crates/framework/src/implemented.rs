@@ -1,5 +1,5 @@
-//! A compile-time check: a plugin lists every trait that it implements in `plugin!`. A trait that is missing in the
-//! list would never be called, so it is a compiler error.
+//! A compile-time check. A plugin lists every trait that it implements in `plugin!`. A trait that is missing in the
+//! list would never be called, so a missing trait is a compiler error.
 
 use std::marker::PhantomData;
 
@@ -11,8 +11,8 @@ use crate::{
     },
 };
 
-/// A type with a constant for each trait, named like the trait, that says whether `P` implements it. If the trait is
-/// implemented, the compiler finds the type's own constant, otherwise the constant of [`Otherwise`].
+/// A type with a constant for each trait. The constant has the trait's name and says whether `P` implements the trait.
+/// If so, the compiler finds the type's own constant, otherwise the constant of [`Otherwise`].
 #[derive(Debug)]
 pub struct Implements<P>(PhantomData<P>);
 

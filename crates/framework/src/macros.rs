@@ -1,4 +1,4 @@
-//! The macro with which a plugin lists its traits once, so that it need not write accessors.
+//! The macro with which a plugin lists its traits once. The macro writes the accessors for them.
 
 /// Makes a plugin of a type that implements [`Configure`](crate::Configure). The arguments are the extension points
 /// that the type implements and, after a semicolon, its hooks.

@@ -1,4 +1,4 @@
-//! The manifest: what a plugin says about itself before it is used.
+//! The manifest: a plugin's description of itself, which is read before the plugin is used.
 
 use berth_model::{Column, Columns, ObjectKey};
 
@@ -36,8 +36,8 @@ impl Needs {
         self.objects.iter().any(|it| it.api_version == key.api_version && it.kind == key.kind)
     }
 
-    /// Whether a change of this object has the plugin asked again, if the plugin waits for it. `own` is the pod of the
-    /// plugin's cycle, for which the manifest needs no entry.
+    /// Whether the plugin is asked again after a change of this object, if the plugin waits for the object. `own` is
+    /// the pod of the plugin's cycle. The manifest need not name it.
     #[must_use]
     pub fn end_wait_for(&self, object: &ObjectKey, own: &ObjectKey) -> bool {
         object == own || self.has_objects_like(object)
@@ -148,8 +148,9 @@ pub struct Manifest {
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
     pub events_to_register: Option<Vec<ClusterEvent>>,
-    /// The effects, by name, that a built-in plugin needs for its work. A component cannot declare them: its manifest
-    /// leaves these lists empty, and the operator's configuration grants it effects.
+    /// The effects, by name, that a built-in plugin needs for its work. A component cannot declare the effects that it
+    /// needs: its manifest leaves this list and the list of rules empty, and the operator's configuration grants it
+    /// effects.
     pub effects: Vec<Permission>,
     /// The changes of objects that a built-in plugin needs for its work.
     pub rules: Vec<ObjectRule>,

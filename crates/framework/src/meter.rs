@@ -22,7 +22,7 @@ use crate::{
 /// kube-scheduler's `pkg/scheduler/metrics/metric_recorder.go`.
 const MAX_KEPT: usize = 16_384;
 
-/// One of this many attempts has its plugins timed.
+/// Plugins are timed in one of this many attempts.
 const SAMPLED: u64 = 10;
 
 /// A run of all plugins of an extension point.
@@ -45,7 +45,7 @@ pub struct PluginTime {
     pub point: &'static str,
     /// The code of the plugin's answer.
     pub code: Code,
-    /// The time until the plugin answered. A call of Filter or Score is about many nodes at once.
+    /// The time until the plugin answered. One call of Filter or Score is about many nodes.
     pub duration: Duration,
 }
 
@@ -64,8 +64,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod; at Filter and Score it
-    /// counts once for each node.
+    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod. At Filter and Score, a
+    /// call counts once for each node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
         self.calls[point].get(plugin.index()).copied().unwrap_or(0)
@@ -101,13 +101,13 @@ pub struct Meter {
 struct Timer {
     clock: Arc<dyn Clock>,
     seed: u64,
-    /// One of this many attempts has its plugins timed.
+    /// Plugins are timed in one of this many attempts.
     sampled: u64,
     /// The share of attempts that is traced.
     tracing: TraceSampling,
     /// The time of the last plugin's answer; `None` while plugins are neither timed nor traced.
     lap: Option<Duration>,
-    /// Whether the current attempt has its plugins timed.
+    /// Whether plugins are timed in the current attempt.
     times_plugins: bool,
     /// The current run, if its attempt is traced.
     traced: Option<TracedRun>,
@@ -135,7 +135,7 @@ impl Start {
 }
 
 impl Meter {
-    /// A meter with this clock. `seed` decides which attempts have their plugins timed.
+    /// A meter with this clock. `seed` decides in which attempts plugins are timed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self::sampling(clock, seed, SAMPLED)
@@ -195,7 +195,8 @@ impl Meter {
         Start { at: Some(now), traced: None }
     }
 
-    /// Notes that plugins are asked at an extension point that began earlier, and that ends after further calls.
+    /// Notes that plugins are asked again at an extension point that began earlier. The point may end after further
+    /// calls.
     pub fn resume(&mut self, cycle: CycleId) {
         self.start(cycle);
         if let Some(run) = self.timer.as_mut().and_then(|timer| timer.traced.as_mut()) {
@@ -213,7 +214,7 @@ impl Meter {
         }
     }
 
-    /// Notes that a step of an attempt begins that is not an extension point. Only traces have it.
+    /// Notes that a step of an attempt begins. The step is not an extension point. Only traces contain it.
     pub fn start_step(&mut self, cycle: CycleId) -> Start {
         let is_traced = self.timer.as_ref().is_some_and(|timer| timer.tracing.takes(cycle));
         if is_traced { self.start(cycle) } else { Start::UNMEASURED }

@@ -1,10 +1,10 @@
 //! Messages to plugins that need no answer: a pod was bound, a placement was given up, a cycle is over, a pod came to a
 //! node and left it.
 //!
-//! The scheduler does not wait for a plugin that has used up its time. Its messages wait with the plugin's instance, in
-//! order, and the plugin is asked about no other pod's placement until it has received them. An instance has at most
-//! three of them for each cycle that it knows, and as many about pods that left as
-//! [`Hosted::keep_changes`](crate::Hosted::keep_changes) keeps.
+//! The scheduler does not wait for a plugin that has used up its time. The plugin's messages wait with its instance, in
+//! order. The plugin is asked about no other pod's placement until it has received all of them. At most three messages
+//! wait for each cycle that the instance knows. Messages about pods that left are limited by
+//! [`Hosted::keep_changes`](crate::Hosted::keep_changes).
 
 use std::sync::Arc;
 

@@ -39,8 +39,8 @@ pub trait Plugin: Send + 'static {
     fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>>;
 }
 
-/// Makes three things from a table of traits: the enum of their names, the enum of references to them, and an accessor
-/// for each trait.
+/// Makes three things from a table of traits: the enum of the traits' names, the enum of references to the traits, and
+/// an accessor for each trait.
 macro_rules! declare {
     (
         $(#[$kind_doc:meta])*
@@ -152,23 +152,23 @@ declare! {
     Score score "Score";
     /// Brings the plugin's own scores into 0 to 100.
     Normalize normalize "ScoreExtensionNormalize";
-    /// Follows that the pod is about to take a node's resources.
+    /// Learns that the pod is about to take a node's resources.
     Reserve reserve "Reserve";
     /// Decides whether and when the pod may be bound.
     Permit permit "Permit";
-    /// Says whether PreBind will have something to do.
+    /// Says whether PreBind will have work for the pod.
     PreBindPreFlight pre_bind_pre_flight "PreBindPreFlight";
     /// Does work that must succeed before binding.
     PreBind pre_bind "PreBind";
     /// Binds the pod to its node.
     Bind bind "Bind";
-    /// Follows that the pod was bound.
+    /// Learns that the pod was bound.
     PostBind post_bind "PostBind";
     /// Says whether an event makes another attempt of a rejected pod worthwhile.
     QueueingHint queueing_hint "QueueingHint";
     /// Says which pods get the same answers.
     Sign sign "Sign";
-    /// Says to people why the plugin answers as it does.
+    /// Explains the plugin's answers to people.
     Explain explain "Explain";
 }
 
@@ -358,7 +358,7 @@ impl FromIterator<Point> for Points {
 pub struct PluginIdx(pub u32);
 
 impl PluginIdx {
-    /// A value that stands for no plugin: something else rejected a pod.
+    /// The value for a rejection that comes from no plugin.
     pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
 
     /// The position as an index.
@@ -375,7 +375,7 @@ pub struct PluginVersion {
     pub name: String,
     /// The version in the manifest, for people.
     pub version: String,
-    /// The binary; `None` for a stand-in of a plugin that has no binary in service.
+    /// The binary; `None` for a stand-in, because its plugin has no binary in service.
     pub binary: Option<BinaryId>,
 }
 

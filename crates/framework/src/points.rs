@@ -1,8 +1,8 @@
 //! The extension points as traits. Calls are batches: they take a pod and all candidates, and return a set or a column.
 //!
 //! Only one scheduling cycle runs at a time, so a plugin may keep the state of the current cycle in itself. PreFilter
-//! starts the state afresh; a plugin without PreFilter starts it afresh at the first call with a new [`CycleId`]. State
-//! that must live until the pod is bound is kept under the cycle's id until [`EndCycle`](crate::EndCycle).
+//! resets this state. A plugin without PreFilter resets it at the first call with a new [`CycleId`]. State that must
+//! live until the pod is bound is kept under the cycle's id until [`EndCycle`](crate::EndCycle).
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Decides whether a pod may enter activeQ. Any status except success keeps it out, gated.
+/// Decides whether a pod may enter activeQ. With any status except success, the pod stays out of activeQ and is gated.
 pub trait PreEnqueue {
     /// Called each time before the pod enters activeQ, outside of cycles. `table` is the current state of the cluster.
     fn pre_enqueue(&mut self, pod: &Pod, table: &ClusterTable) -> Status;
@@ -78,9 +78,9 @@ pub trait Filter {
     /// Says whether the node would pass with some of its pods removed and others added. The result has one status for
     /// each case. The tables stay unchanged. The cases contain indexes into `pods`.
     ///
-    /// Preemption asks several times about the same pods. The uid identifies a pod: in one cycle, and as long as
+    /// Preemption asks several times about the same pods. The uid identifies a pod. Within a cycle, and as long as
     /// [`PodTable::position`](berth_model::PodTable::position) stays the same, a uid stands for one pod with the same
-    /// content. The plugin may keep its results for the pod and the data that it was sent about the pod.
+    /// content. The plugin may keep its results for the pod, and the data about the pod that it was sent.
     ///
     /// # Errors
     /// The attempt fails with this status.
@@ -112,8 +112,8 @@ pub trait PostFilter {
     /// Called once in a cycle that found no node.
     ///
     /// # Errors
-    /// The status counts as an outcome without a nomination and without effects: after `Unschedulable` the next plugin
-    /// is asked, and after any other status no plugin is asked. The condition of the pod has the reasons.
+    /// The status counts as an outcome without a nomination and without effects. After `Unschedulable`, the next plugin
+    /// is asked. After any other status, no plugin is asked. The condition of the pod has the reasons.
     fn post_filter(
         &mut self,
         call: &Call<'_>,
@@ -176,7 +176,7 @@ pub struct Removal {
 /// The answer of a PostFilter plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostFilterOutcome {
-    /// Success ends PostFilter; `Unschedulable` lets the next plugin try; any other status ends it too.
+    /// Success ends PostFilter. `Unschedulable` lets the next plugin try. Any other status ends PostFilter too.
     pub status: Status,
     /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
     pub nominate: Option<Option<NodeIdx>>,
@@ -202,9 +202,9 @@ pub trait Score {
     /// The attempt fails with this status.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status>;
 
-    /// The score that all members of `nodes` share, if the plugin knows it without looking at each node. If so,
-    /// [`Self::score`], which would give each of them this score, is not called. Normalize is then called with one
-    /// node, so for equal scores it must give the same result as for one of these scores.
+    /// The score that all members of `nodes` share, if the plugin knows the score without looking at each node.
+    /// [`Self::score`] would give each member this score, and is then not called. Normalize is then called with one
+    /// node. For many equal scores, Normalize must therefore give the same result as for one of these scores.
     fn common_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Option<i64> {
         let _ = (call, nodes);
         None
@@ -239,13 +239,13 @@ pub enum PermitVerdict {
     Deny(Status),
 }
 
-/// Decides about the pod a last time before binding: yes, no, or wait.
+/// Decides about the pod a last time before binding. The answer is yes, no, or wait.
 pub trait Permit {
     /// The verdict for the pod, and effects that may allow, reject or activate other pods.
     fn permit(&mut self, call: &Call<'_>, node: NodeIdx) -> (PermitVerdict, Vec<Effect>);
 }
 
-/// A plugin's announcement about its PreBind, before PreBind is called.
+/// A plugin's announcement about its PreBind, before the call of PreBind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PreFlight {
     /// Whether PreBind may run in parallel with the PreBind of neighbouring plugins that also allow it.
@@ -253,8 +253,8 @@ pub struct PreFlight {
 }
 
 /// Says whether PreBind will have something to do. If so, binding takes a while, and the pod's `nominatedNodeName`
-/// tells the cluster to which node it will go (KEP-5278). A plugin with PreBind and without this point is assumed to
-/// have something to do, and its PreBind runs alone.
+/// names the node to which the pod will go (KEP-5278). A plugin with PreBind and without this point is assumed to have
+/// something to do, and its PreBind runs alone.
 pub trait PreBindPreFlight {
     /// Called once, after Permit and before the pod waits for Permit plugins that hold it.
     ///
@@ -273,7 +273,7 @@ pub trait PreBind {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status>;
 }
 
-/// Binds the pod by asking for it.
+/// Asks for the effects that bind the pod.
 pub trait Bind {
     /// The effects that bind the pod, usually [`Effect::Bind`].
     ///
@@ -282,7 +282,7 @@ pub trait Bind {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status>;
 }
 
-/// Gets each pod that was bound.
+/// Learns of each pod that was bound.
 pub trait PostBind {
     /// The pod is bound to `node`.
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx);
@@ -338,7 +338,7 @@ pub enum EventSubject<'a> {
     Hidden,
 }
 
-/// Decides whether an event makes another attempt of a pod that the plugin rejected worthwhile.
+/// Decides whether, after an event, another attempt of a pod that the plugin rejected is worthwhile.
 ///
 /// The scheduler asks only about events of [`Manifest::events_to_register`](crate::Manifest::events_to_register). The
 /// pods of a plugin without this point are tried again at each of these events.
@@ -348,13 +348,13 @@ pub trait QueueingHint {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool;
 }
 
-/// Says in the plugin's own words why it answers about a pod as it does. Only people ask for these words: no decision
-/// depends on the words.
+/// Explains in the plugin's own words why the plugin answers about a pod as it does. The words are for people only. No
+/// decision depends on them.
 pub trait Explain {
-    /// One line about the pod as a whole, or about the pod on `node`; empty if the plugin has nothing to say. It is
-    /// called after the points that choose a node, in a cycle of its own.
+    /// One line about the pod as a whole, or about the pod on `node`; empty if the plugin has nothing to say. The
+    /// method is called in a separate cycle, after the points that choose a node.
     ///
     /// # Errors
-    /// The plugin could not say why. This costs no other answer.
+    /// The plugin could not explain its answer. All other answers stay valid.
     fn explain(&mut self, call: &Call<'_>, node: Option<NodeIdx>) -> Result<String, Status>;
 }

@@ -1,7 +1,7 @@
 //! A profile: the plugins that run for one `schedulerName`, with their points, order and weights.
 //!
-//! The lists are final; `berth_config` merges them from a configuration file. A plugin is identified by its position in
-//! the profile, [`PluginIdx`], so the loops over plugins never compare strings.
+//! `berth_config` merges the lists from a configuration file, so the lists here are final. A plugin is identified by
+//! its position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
 use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 
@@ -208,16 +208,16 @@ impl Profile {
         Some(old)
     }
 
-    /// Takes over the instances of `before` that come from the same binary and have the same arguments, in place of the
-    /// profile's new instances. Returns the plugins that answer differently than in `before`: with another instance, or
-    /// at other points.
+    /// Takes over the instances of `before` that come from the same binary and have the same arguments. They replace
+    /// the profile's new instances. Returns the plugins with another instance, or with other points, than in `before`.
     pub fn continue_from(&mut self, before: &mut Self) -> Vec<PluginIdx> {
         let mut different = Vec::new();
         for (index, instance) in (0u32..).map(PluginIdx).zip(&mut self.instances) {
             let place = before.instances.iter().position(|old| old.name == instance.name);
             let goes_on = place.and_then(|place| before.instances.get_mut(place)).is_some_and(|old| {
                 let (is_old, is_new) = (old.plugin.version(), instance.plugin.version());
-                // A stand-in for a missing binary says why it is missing, and the newer stand-in has the newer reason.
+                // A stand-in says why the binary is missing. The new stand-in has the newer reason, so it replaces the
+                // old stand-in.
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
@@ -235,16 +235,17 @@ impl Profile {
         different
     }
 
-    /// The native plugins, with what they have read of the table, for [`Self::continue_natives`] of a later profile.
+    /// The native plugins, with the data that they have read from the table, for [`Self::continue_natives`] of a later
+    /// profile.
     #[must_use]
     pub fn into_natives(self) -> Vec<Instance> {
         let is_native = |instance: &Instance| instance.plugin.version().binary == Some(BinaryId::Native);
         self.instances.into_iter().filter(is_native).collect()
     }
 
-    /// Takes over native plugins of an earlier profile, each in place of the own plugin with the same name and the same
-    /// arguments. They must have been asked about the same table, and no cycle that they know may be used again. The
-    /// others are dropped.
+    /// Takes over native plugins of an earlier profile. Each replaces the plugin of this profile with the same name and
+    /// the same arguments. The plugins must have been asked about the same table, and no cycle that they know may be
+    /// used again. Plugins without such a counterpart are dropped.
     pub fn continue_natives(&mut self, earlier: Vec<Instance>) {
         for Instance { name, args, plugin, .. } in earlier {
             let own = self.instances.iter_mut().find(|own| own.name == name);
@@ -308,7 +309,8 @@ impl Profile {
         Some(Status::unresolvable(format!("plugin {:?} cannot decide about this pod: {reason}", instance.name)))
     }
 
-    /// The first plugin that must not judge pods and has no PreFilter, which would say which pods the plugin affects.
+    /// The first plugin that must not judge pods and has no PreFilter. Without PreFilter, it is unknown which pods the
+    /// plugin affects.
     pub(crate) fn blind_to_all(&self) -> Option<Refusal> {
         const JUDGING: [Point; 7] =
             [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
@@ -349,8 +351,8 @@ impl Profile {
     }
 
     /// Updates the replicas of plugins at Reserve that follow pods, before one of their pods leaves its node. A plugin
-    /// learns that the pod left only if it knew that the pod came, and only then releases what it reserved. A plugin
-    /// without time is informed later.
+    /// learns that the pod left only if the plugin knew that the pod came. A plugin that does not learn this keeps its
+    /// reservation. A plugin without time is informed later.
     pub fn show_pods_to_reservers(&mut self, source: &dyn DeltaSource) {
         for (_, instance) in self.hosted() {
             if !instance.points.contains(Point::Reserve) || !instance.plugin.manifest().needs.pods {
@@ -388,8 +390,8 @@ impl Profile {
         (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted)
     }
 
-    /// Checks in the middle of a cycle whether a plugin still has time. An optional plugin without time is passed over
-    /// from now on.
+    /// Checks in the middle of a cycle whether a plugin still has time. If an optional plugin has no time, the
+    /// scheduler skips it afterwards.
     ///
     /// # Errors
     /// The plugin has used up its share and may not be passed over.
@@ -399,7 +401,7 @@ impl Profile {
         if instance.plugin.is_out_of_time() { instance.plugin.has_time() } else { Ok(()) }
     }
 
-    /// Whether pods of the profile wait while all plugins together have no time. They wait if
+    /// Whether pods of the profile wait while all plugins together have no time. The pods wait if
     /// [`waits_for_time`](crate::Hosted::waits_for_time) holds for a plugin of the profile.
     pub fn waits_for_time(&mut self) -> bool {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
@@ -561,7 +563,7 @@ impl Instance {
         &self.name
     }
 
-    /// Whether the plugin says how far its answers reach.
+    /// Whether the plugin has the hook Reuse.
     pub(crate) fn has_reuse(&self) -> bool {
         self.has_reuse
     }

@@ -1,8 +1,8 @@
 //! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
 //!
 //! [`place`] does the whole work from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either
-//! [`score`] and [`Attempt::choose`] or, when no node passed, [`diagnose`]. All of them write into one [`Attempt`].
-//! [`place`] returns what the cycle decided as a [`Decision`].
+//! [`score`] and [`Attempt::choose`] or, when no node passed, [`diagnose`]. All of these functions write into one
+//! [`Attempt`]. [`place`] returns what the cycle decided as a [`Decision`].
 
 mod bind;
 mod class_answers;
@@ -107,10 +107,10 @@ impl PluginBits {
     }
 }
 
-/// The working state of a cycle: what it found so far, and buffers that the next cycle reuses.
+/// The working state of a cycle: its findings so far, and buffers that the next cycle reuses.
 ///
-/// [`place`] takes the findings out of it. The steps may also be called one by one; each step needs the findings of the
-/// steps before it.
+/// [`place`] moves the findings into its [`Decision`]. The steps may also be called one by one. Each step needs the
+/// findings of the steps before it.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
     findings: Findings,
@@ -167,7 +167,7 @@ impl Attempt {
 }
 
 impl Refusal {
-    /// The refusal of a plugin. A rejection stays unchanged; any other status becomes an error that names the plugin.
+    /// The refusal of a plugin. A rejection stays unchanged. Any other status becomes an error that names the plugin.
     fn new(profile: &Profile, plugin: PluginIdx, status: Status, doing: &str) -> Self {
         if status.code.is_rejected() {
             return Self { plugin, status };

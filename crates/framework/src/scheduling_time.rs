@@ -1,11 +1,12 @@
 //! The share of the scheduling thread that one plugin, all plugins together, and the pods of one namespace may use.
 //!
-//! Each of them has a bucket. A bucket fills by a number of milliseconds in each second up to a burst, and every call
-//! and search empties it. A call is never cut short because of an empty bucket, so a bucket may owe time. The caller
-//! asks before it begins a call or a search, and decides which of them to leave out while a bucket is empty. The guide
-//! lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
+//! Each of these has a bucket of time. A bucket fills by a number of milliseconds in each second, up to a burst. Every
+//! call and every search takes its time out of the bucket. A call is never cut short because of an empty bucket, so a
+//! bucket may owe time. The caller asks before it begins a call or a search. While a bucket is empty, the caller
+//! decides which calls and searches it leaves out. The guide lists all bounds of time in one table
+//! (`docs/src/scheduling-thread.md`).
 //!
-//! Native plugins and the program's own components have no account; their time is not bounded.
+//! Native plugins and the program's own components have no account. Their time is not bounded.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +22,10 @@ use crate::{
     time_report::{Share, TimeReport},
 };
 
-/// The bounds besides the shares of single plugins. `None` means no bound.
+/// The bounds that hold in addition to the shares of single plugins. `None` means no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeBounds {
-    /// The share of all plugins together, while pods of profiles without them wait.
+    /// The share of all plugins together, while pods of profiles without plugins wait.
     pub all_plugins: Option<Share>,
     /// The share of one namespace's pods for searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods wait. The
     /// searches of all namespaces together have a share of the same size.
@@ -76,7 +77,7 @@ struct Accounts {
     searches: Bucket,
     /// The time that long searches took, by namespace. A namespace whose bucket is full again is removed.
     namespaces: BTreeMap<Arc<str>, Bucket>,
-    /// Whether nothing else could be done at the moment.
+    /// Whether the scheduling thread has no other work at the moment.
     is_idle: bool,
     reports: Vec<TimeReport>,
 }
@@ -102,7 +103,7 @@ struct Bucket {
     reported: Option<Duration>,
 }
 
-/// Why a plugin may not be asked now.
+/// The reason why a plugin may not be asked at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfTime {
     /// The plugin has used up its own share.
@@ -130,8 +131,8 @@ impl Bucket {
         self.taken = self.taken.saturating_add(used);
     }
 
-    /// Takes like [`Self::take`], but limits the debt to the burst, so that the debt is paid back within a second or
-    /// two.
+    /// Takes time as [`Self::take`] does, but limits the debt to the burst, so that the debt is paid back within a
+    /// second or two.
     fn take_some(&mut self, used: Duration, share: Share, now: Duration) {
         self.take(used, share, now);
         self.taken = self.taken.min(share.burst.saturating_mul(2));
@@ -187,8 +188,9 @@ impl Default for SchedulingTime {
 }
 
 impl SchedulingTime {
-    /// A search for a node that takes no longer than this is not charged: in a cluster of thousands of nodes, each
-    /// search takes some milliseconds. Nor does an attempt count as long if its plugins take no longer.
+    /// A search for a node that takes no longer than this is not charged, because each search in a cluster of thousands
+    /// of nodes takes some milliseconds. An attempt does not count as long, either, if its plugins take no longer than
+    /// this.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// The time that a search may take while long searches have used up their share and other pods wait. A search that
@@ -234,7 +236,7 @@ impl SchedulingTime {
         self.accounts().spent_by_plugins(now).is_some()
     }
 
-    /// The plugins that have taken at least half of their burst, so that their time should be used with care.
+    /// The plugins that have taken at least half of their burst. The caller should use their time with care.
     #[must_use]
     pub fn short_plugins(&self) -> Vec<Arc<str>> {
         if !self.is_used() {
@@ -252,7 +254,7 @@ impl SchedulingTime {
         plugins.filter_map(|(name, plugin)| is_short(plugin).then(|| Arc::clone(name))).collect()
     }
 
-    /// Reports, if a report is due, that pods of profiles with plugins wait for others.
+    /// Reports that pods of profiles with plugins wait for other pods, if a report is due.
     pub fn plugins_wait(&self) {
         let now = self.0.clock.now();
         let mut accounts = self.accounts();
@@ -306,7 +308,8 @@ impl SchedulingTime {
         })
     }
 
-    /// The namespaces whose pods must wait for others, because they have used up their share for long searches.
+    /// The namespaces whose pods must wait for other pods, because the namespaces have used up their share for long
+    /// searches.
     #[must_use]
     pub fn spent_searches(&self) -> SpentSearches {
         let mut spent = SpentSearches::default();
@@ -332,7 +335,7 @@ impl SchedulingTime {
         spent
     }
 
-    /// Reports, if a report is due, that pods with long searches wait for others.
+    /// Reports that pods with long searches wait for other pods, if a report is due.
     pub fn searches_wait(&self, spent: &SpentSearches) {
         let now = self.0.clock.now();
         let mut accounts = self.accounts();
@@ -370,7 +373,7 @@ impl SchedulingTime {
         self.0.is_used.load(Ordering::Relaxed)
     }
 
-    /// Says whether nothing else could be done at the moment. While the scheduler is idle, all plugins together may
+    /// Notes whether the scheduling thread has no other work at the moment. While it has none, all plugins together may
     /// take more than their share, and do not owe that time later.
     pub fn set_idle(&self, is_idle: bool) {
         self.accounts().is_idle = is_idle;
@@ -425,7 +428,7 @@ impl PluginAccount {
         accounts.spent_by_plugins(now).map(OutOfTime::AllPlugins)
     }
 
-    /// Whether plugins have taken so much time in the current step that they are asked nothing more in it.
+    /// Whether plugins have taken so much time in the current step that they are asked no more questions in this step.
     #[must_use]
     pub fn step_is_over(&self) -> bool {
         let Shared { taken_by_plugins, taken_before_step, .. } = &*self.time.0;
@@ -433,7 +436,7 @@ impl PluginAccount {
         Duration::from_nanos(taken) >= SchedulingTime::STEP
     }
 
-    /// Notes that the plugin was not asked. This is reported from time to time.
+    /// Notes that the plugin was not asked. A report about this is made from time to time.
     pub fn was_not_asked(&self, why: OutOfTime) {
         let OutOfTime::Plugin(share) = why else { return self.time.plugins_wait() };
         let now = self.time.0.clock.now();

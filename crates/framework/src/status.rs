@@ -19,7 +19,7 @@ pub enum Code {
     Wait,
     /// The plugin has nothing to say in this cycle.
     Skip,
-    /// The pod is rejected until something outside the scheduler happens; that event skips the backoff.
+    /// The pod is rejected until an event outside the scheduler. This event lets the pod skip its backoff.
     Pending,
 }
 
@@ -105,12 +105,12 @@ impl Status {
     }
 }
 
-/// The maximum number of bytes of one reason that are shown, so that a long reason leaves room for others. The note of
-/// an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
+/// The maximum number of bytes of one reason that are shown, so that a long reason leaves room for other reasons. The
+/// note of an event has the same limit (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
 const MAX_REASON_BYTES: usize = 1 << 10;
-/// The maximum number of bytes of a list of reasons. A condition's message has at most two lists, of nodes and of
-/// PostFilter. PodCondition has no limit, and is written again with every attempt whose reasons differ. The reasons of
-/// kube-scheduler's own plugins have some hundred bytes.
+/// The maximum number of bytes of a list of reasons. A condition's message has at most two lists: the reasons of nodes
+/// and the reasons of PostFilter. The API has no limit for the message. The message is written again after every
+/// attempt with other reasons. The reasons of kube-scheduler's own plugins have some hundred bytes.
 const MAX_REASONS_BYTES: usize = 2 << 10;
 
 /// Joins reasons with commas. Each reason is cut to [`MAX_REASON_BYTES`]. Reasons after the first [`MAX_REASONS_BYTES`]

@@ -18,7 +18,8 @@ pub struct Share {
     pub burst: Duration,
 }
 
-/// A report names this number of the plugins or namespaces that took the most time.
+/// The maximum number of plugins or namespaces that a report names. The plugins or namespaces that took the most time
+/// are named.
 const NAMED: usize = 5;
 
 /// A report that a share is used up. Reports of one kind are at least [`SchedulingTime::REPORT_EVERY`] apart.

@@ -1,8 +1,8 @@
-//! Traces of attempts: which attempts are traced, and the spans that a meter records of them.
+//! Traces of attempts: the choice of the attempts that are traced, and the spans that a meter records.
 //!
-//! A span is a plain value with two instants. The host turns spans into spans of its tracing system. The number of the
-//! attempt decides whether it is traced, so that each part of the program that knows this number comes to the same
-//! answer. Nothing is recorded of other attempts.
+//! A span is a plain value with two instants. The host turns spans into spans of its tracing system. The number of an
+//! attempt decides whether the attempt is traced, so each part of the program that knows this number comes to the same
+//! answer. No other attempt is recorded.
 
 use std::time::Duration;
 

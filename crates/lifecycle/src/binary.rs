@@ -7,7 +7,7 @@ pub trait CountCalls {
     /// The number of calls of all instances of the binary; 0 for native code, whose calls are not counted.
     fn n_calls(&self) -> u64;
 
-    /// The number of answered questions about pods, among the counted calls.
+    /// The number of questions about pods that the binary answered. They are part of the counted calls.
     fn n_answers(&self) -> u64;
 }
 
@@ -25,13 +25,13 @@ pub struct Component<B> {
 pub enum Service<B> {
     /// The code that is linked into this program.
     Native(B),
-    /// The component of a built-in that comes with this program.
+    /// The component of a built-in plugin that comes with this program.
     Embedded(Component<B>),
     /// A component of the plugins directory.
     Directory(Component<B>),
-    /// No binary serves, for this reason, and pods are scheduled without the plugin.
+    /// No binary serves, for this reason. Pods are scheduled without the plugin.
     Pass(String),
-    /// No binary serves, for this reason, and pods wait.
+    /// No binary serves, for this reason. Pods wait.
     Hold(String),
 }
 

@@ -1,4 +1,4 @@
-//! The consequences of an event: what the scheduler must do, and what operators must know.
+//! The consequences of an event: the swaps for the scheduler, and the notices for operators.
 
 use berth_model::{Digest, PluginName};
 
@@ -20,7 +20,7 @@ pub struct Swap<B> {
     pub plugin: PluginName,
     /// The profiles, at least one.
     pub scheduler_names: Vec<String>,
-    /// The binary that serves in the profile from now on.
+    /// The service that the profiles get.
     pub service: Service<B>,
 }
 
@@ -47,9 +47,9 @@ pub enum PluginNoticeKind {
     RolledBack {
         /// The digest of the new binary.
         digest: Digest,
-        /// The digest of the previous binary; `None` for the built-in.
+        /// The digest of the previous binary; `None` for the built-in plugin.
         to: Option<Digest>,
-        /// The reason: the mistake in the new binary.
+        /// The fault or mistake of the new binary.
         reason: String,
     },
     /// A component is out of service for a while.
@@ -61,7 +61,7 @@ pub enum PluginNoticeKind {
         /// The faults that led to the quarantine.
         reason: String,
     },
-    /// Profiles lost their instances through a fault and get new ones.
+    /// Profiles lost their instances through a fault, and get new instances.
     Restarting {
         /// The digest of the component.
         digest: Digest,

@@ -1,11 +1,11 @@
-//! The faults of a plugin: what is known about each, and when a plugin has had too many.
+//! The faults of a plugin: the data about each fault, and the rule when a plugin has had too many faults.
 //!
-//! Faults over pods of one owner count once within the window, however often a component faults in their cycles. The
-//! scheduler holds those pods back, so that the plugin stays in service for all other pods. The time that faults cost
-//! is summed as well, from the first call of the lost instance: a few slow faults weigh as much as many quick ones, and
-//! a component that starts slowly cannot fault often. The window is measured in time in service. Otherwise, the growing
-//! delays of restarts would keep the number of faults in the window low for a component that faults at its first call,
-//! and its pods would wait forever. A probation is measured in time in service as well.
+//! Faults over pods of one owner count once within the window, however often a component faults in the cycles of these
+//! pods. The scheduler holds these pods back, so that the plugin stays in service for all other pods. The time that
+//! faults cost is summed as well, from the first call of the lost instance. A few slow faults therefore weigh as much
+//! as many quick faults, and a component that starts slowly cannot fault often. The window is measured in time in
+//! service. Otherwise, the growing delays of restarts would keep the number of faults in the window low for a component
+//! that faults at its first call, and its pods would wait forever. A probation is measured in time in service as well.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ pub struct Fault {
     pub digest: Digest,
     /// The reason, as a text that follows the plugin's name.
     pub reason: String,
-    /// The processor time of the call, and of the start of the instance that the fault cost.
+    /// The processor time of the call and of the start of the lost instance.
     pub milliseconds: u64,
     /// The owner of the call's pod; `None` if the call was not about a pod.
     pub owner: Option<OwnerId>,
@@ -35,8 +35,8 @@ pub struct Fault {
     pub scheduler_names: Vec<String>,
 }
 
-/// The recent faults of a plugin's components, and how often the plugin was quarantined. A new file keeps both. Only a
-/// fallback that replaces a failed binary is not charged with the earlier faults.
+/// The recent faults of a plugin's components, and the number of the plugin's quarantines. A new file keeps both. Only
+/// a fallback that replaces a failed binary is not charged with the earlier faults.
 #[derive(Debug, Default)]
 pub(crate) struct FaultHistory {
     /// Faults within the window, the oldest first.
@@ -59,7 +59,7 @@ struct CountedFault {
     owner: Option<OwnerId>,
 }
 
-/// The weight of a fault.
+/// The result of adding a fault to the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tally {
     /// The fault does not count, because a recent fault was about a pod of the same owner.
@@ -83,13 +83,13 @@ impl FaultHistory {
         Tally::Counted { n_faults: self.recent.len(), milliseconds }
     }
 
-    /// The moment in time in service. This time does not pass while the component waits for a restart.
+    /// The moment in time in service. This time stands still while the component waits for a restart.
     pub(crate) fn time_in_service(&self, now: Time) -> Time {
         let waits = self.out_since.map_or(0, |since| now.since(since));
         Time(now.0.saturating_sub(self.waited).saturating_sub(waits))
     }
 
-    /// The real time of a moment in time in service, if the component waits for no further restart until then.
+    /// The real time of a moment in time in service, if the component waits for no further restart before that moment.
     pub(crate) fn in_real_time(&self, moment: Time) -> Time {
         moment + self.waited
     }
@@ -106,29 +106,29 @@ impl FaultHistory {
         }
     }
 
-    /// The milliseconds for which the component waits for its restart. They depend on the faults that counted lately;
-    /// the first restart does not wait.
+    /// The milliseconds for which the component waits for its restart. The wait depends on the number of faults that
+    /// counted within the window. The first restart does not wait.
     pub(crate) fn restart_delay(&self, policy: &Quarantine) -> u64 {
         let times = u32::try_from(self.recent.len()).unwrap_or(u32::MAX);
         let backoff = milliseconds(policy.backoff);
         times.checked_sub(2).map_or(0, |times| doubled(RESTART_DELAY, times).min(backoff))
     }
 
-    /// Notes that the file changed, is gone, or gets another chance. Faults of the previous file still count: a plugin
-    /// must not avoid them by replacing its file all the time.
+    /// Notes that the file changed, is gone, or gets another chance. Faults of the previous file still count, because a
+    /// plugin must not avoid their consequences by replacing its file all the time.
     pub(crate) fn begin_file(&mut self, now: Time) {
         self.out_since = None;
         self.released = (self.n_quarantines > 0).then_some(now);
     }
 
-    /// Notes that a fallback, which did nothing wrong, replaces a binary that failed.
+    /// Notes that a fallback replaces a binary that failed. The fallback is not charged with the faults of this binary.
     pub(crate) fn begin_fallback(&mut self, now: Time) {
         self.recent.clear();
         self.begin_file(now);
     }
 
-    /// Begins a quarantine and returns its length in milliseconds. It is twice as long as the quarantine before, unless
-    /// the plugin had no quarantine for long enough since.
+    /// Begins a quarantine and returns its length in milliseconds. A quarantine is twice as long as the previous
+    /// quarantine, unless the previous quarantine ended long enough ago.
     pub(crate) fn begin_quarantine(&mut self, now: Time, policy: &Quarantine) -> u64 {
         let backoff = milliseconds(policy.backoff);
         let last = doubled(backoff, self.n_quarantines.saturating_sub(1));
@@ -152,7 +152,7 @@ impl FaultHistory {
         self.n_quarantines
     }
 
-    /// Notes that the quarantine is over.
+    /// Notes that the quarantine ended.
     pub(crate) fn end_quarantine(&mut self, now: Time) {
         self.released = Some(now);
     }

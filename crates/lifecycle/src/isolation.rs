@@ -1,15 +1,15 @@
-//! Isolation of pods: pods over which a plugin faults are held back, so that the plugin can stay in service for all
-//! others.
+//! Isolation of pods. Pods over which a plugin faults are held back, so that the plugin can stay in service for all
+//! other pods.
 //!
-//! Faults are counted by the owner of the pod ([`OwnerId`]): a Deployment of a thousand pods that make a plugin trap
-//! must not cost a thousand instances. After the second fault, the pods of the owner wait and the plugin is not asked
-//! about them. After that time, one more fault makes them wait twice as long.
+//! Faults are counted by the owner of the pod ([`OwnerId`]), because a Deployment of a thousand pods that make a plugin
+//! trap must not cost a thousand instances. After the second fault, the pods of the owner are held, and the plugin is
+//! not asked about these pods. After the hold, one more fault leads to a hold that is twice as long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, Time};
 
-/// The number of faults that are forgiven.
+/// The number of faults that do not lead to a hold.
 const FORGIVEN: u32 = 1;
 
 /// The length of the first hold, in milliseconds.
@@ -34,7 +34,7 @@ struct Record {
     /// The last fault, as a text that follows the plugin's name.
     reason: String,
     n_faults: u32,
-    /// The time until which the pods are held; the time of the last fault if the pods are not held.
+    /// The time until which the pods are held. If the pods are not held, the time of the last fault.
     until: Time,
     /// The pods that were held and wait for the end of the hold.
     waiting: BTreeSet<PodUid>,
@@ -49,7 +49,7 @@ pub struct Hold<'a> {
 }
 
 impl<'a> Hold<'a> {
-    /// The plugin that faulted, and that is not asked.
+    /// The plugin that faulted. It is not asked about the held pods.
     #[must_use]
     pub fn plugin(&self) -> &'a str {
         self.plugin
@@ -78,8 +78,8 @@ pub struct HeldOwner {
 }
 
 impl Isolation {
-    /// Notes that a plugin faulted over a pod of this owner. Returns the number of milliseconds for which pods of this
-    /// owner are held from now on; `None` if they are not held.
+    /// Notes that a plugin faulted over a pod of this owner. Returns the number of milliseconds for which the pods of
+    /// this owner are held; `None` if they are not held.
     pub fn faulted(&mut self, owner: OwnerId, plugin: &str, digest: Digest, reason: &str, now: Time) -> Option<u64> {
         let record = self.owners.entry(owner).or_insert_with(|| Record {
             plugin: String::new(),
@@ -107,7 +107,7 @@ impl Isolation {
         Some(Hold { plugin: &record.plugin, n_faults: record.n_faults, reason: &record.reason })
     }
 
-    /// Whether no owner has a record. An owner with a record has pods that are held or may soon be.
+    /// Whether no owner has a record. If an owner has a record, its pods are held or may soon be held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()

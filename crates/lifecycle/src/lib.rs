@@ -2,11 +2,11 @@
 //!
 //! The crate is pure: it compiles nothing, waits for nothing, and gets the time from its caller. Each method of
 //! [`PluginRegistry`] takes a fact or an operator's order and returns [`Consequences`]: the swaps that carry out the
-//! decision in the scheduler, and notices for the log, metrics and Kubernetes events. Binaries are opaque to the crate;
-//! the caller knows how to make instances of them.
+//! decision in the scheduler, and notices for the log, metrics and Kubernetes events. The crate does not look into
+//! binaries. The caller knows how to make instances of a binary.
 //!
 //! The module `life` contains the states and all transitions, in one `match`. [`Isolation`] decides which owners' pods
-//! are held back for faults while the plugin serves all others.
+//! are held back for faults while the plugin serves all other pods.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -1,7 +1,7 @@
 //! The life of one plugin as binaries of the plugins directory come and go: its states, its events, and the transitions.
 //!
-//! [`Life::next`] is the only place where a state changes. It decides nothing about profiles. The module `plugin` computes which binary
-//! serves where, from the state, the operator's policy and what is built into this program.
+//! [`Life::next`] is the only place where a state changes. This module decides nothing about profiles. The module
+//! `plugin` computes which binary serves where, from the state, the operator's policy and the built-in plugin.
 
 use berth_model::{Digest, Time, plugin_policy::Probation};
 
@@ -17,10 +17,10 @@ use crate::{
 /// The state of a plugin.
 #[derive(Debug, Default)]
 pub(crate) enum Life<B> {
-    /// The plugins directory has no file for the plugin. A built-in serves by itself.
+    /// The plugins directory has no file for the plugin. A built-in plugin serves.
     #[default]
     Absent,
-    /// The file is not a plugin or may not serve, and no earlier binary serves. A built-in serves by itself.
+    /// The file is not a plugin or may not serve, and no earlier binary serves. A built-in plugin serves.
     Refused(RefusedFile),
     /// A file, or a source in a registry, existed when the program started, and its binary is not loaded yet.
     Awaited(Box<Awaited<B>>),
@@ -30,19 +30,20 @@ pub(crate) enum Life<B> {
         /// The probation; `None` once it is over. Faults count even while the first instances are made.
         probation: Option<ProbationSoFar>,
     },
-    /// The file's binary serves under observation. If it fails, its fallback replaces it; without a fallback it is quarantined.
+    /// The file's binary serves under observation. If the binary fails, its fallback replaces it. Without a fallback,
+    /// the plugin is quarantined.
     OnProbation { installed: Installed<B>, probation: ProbationSoFar },
     /// The file's binary serves.
     Serving { installed: Installed<B> },
     /// The component in charge is out of service.
     Quarantined {
         quarantine: QuarantineRecord,
-        /// The state apart from the quarantine: any state but `Quarantined` and `Disabled`.
+        /// The state without the quarantine: any state except `Quarantined` and `Disabled`.
         then: Box<Life<B>>,
     },
     /// An operator switched the plugin off.
     Disabled {
-        /// The state without the switch: any state but `Disabled`.
+        /// The state without the switch: any state except `Disabled`.
         then: Box<Life<B>>,
     },
 }
@@ -69,7 +70,7 @@ pub(crate) struct Installed<B> {
 /// The binary to which the plugin can go back from the binary in charge.
 #[derive(Clone, Debug)]
 pub enum Fallback<B> {
-    /// The built-in of the plugin's name.
+    /// The built-in plugin with the plugin's name.
     BuiltIn,
     /// The binary of the plugins directory that served before.
     Component(Component<B>),
@@ -86,21 +87,21 @@ pub(crate) struct RefusedFile {
     pub cause: RefusalCause,
 }
 
-/// The cause for which the bytes of a file do not serve.
+/// The reason for which the content of a file does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefusalCause {
-    /// The content of the file, or a grant that its plugin lacks. It is checked again after a restart.
+    /// The content of the file, or a grant that its plugin lacks. The file is checked again after a restart.
     File,
     /// No profile could take the binary. A profile with other arguments may take it.
     Profile,
-    /// The binary served and was replaced. It is not tried again even after a restart.
+    /// The binary served and was replaced. The file is not tried again, even after a restart.
     Failure,
 }
 
 /// The events that can happen to a plugin.
 #[derive(Debug)]
 pub(crate) enum Event<B> {
-    /// The directory has a new binary, or the present one must be tried again.
+    /// The directory has a new binary, or the present binary must be tried again.
     Found(Component<B>),
     FileRefused(RefusedFile),
     FileRemoved,
@@ -133,7 +134,7 @@ pub(crate) enum Event<B> {
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub has_built_in: bool,
-    /// The digest of the built-in's component.
+    /// The digest of the built-in plugin's component.
     pub embedded: Option<Digest>,
     pub policy: PluginPolicy,
     pub now: Time,
@@ -142,7 +143,7 @@ pub(crate) struct Context<'a> {
     /// The reason of the last failure, or of the last change by an operator.
     pub last_reason: &'a mut Option<String>,
     pub notices: &'a mut Vec<PluginNoticeKind>,
-    /// Whether the component in charge is out of service already, so that its faults do not quarantine it again.
+    /// Whether the component in charge is out of service already. Its faults then do not quarantine it again.
     pub is_quarantined: bool,
 }
 
@@ -200,7 +201,7 @@ impl<B: CountCalls> Life<B> {
             (Serving { installed }, E::Found(component)) if installed.is(component.digest) => {
                 Serving { installed: installed.found_again(context) }
             }
-            // A binary that was never tried cannot be a fallback. Its own fallback is still available.
+            // A binary that was never tried cannot be a fallback. The fallback of this binary is still available.
             (Untried { installed, .. }, E::Found(component)) => Self::offer(component, installed.fallback, context),
             (OnProbation { installed, .. } | Serving { installed }, E::Found(component)) => {
                 Self::offer(component, Some(Fallback::Component(installed.component)), context)
@@ -265,7 +266,7 @@ impl<B: CountCalls> Life<B> {
         }
     }
 
-    /// The binary of the plugins directory that is in charge, `None` if no such binary is in charge.
+    /// The binary of the plugins directory that is in charge; `None` if no such binary is in charge.
     pub(crate) fn installed(&self) -> Option<&Installed<B>> {
         match self {
             Life::Absent | Life::Refused(_) | Life::Awaited(_) => None,
@@ -409,7 +410,8 @@ impl<B: CountCalls> Life<B> {
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation: Some(probation) }
     }
 
-    /// Follows a fault. On probation, the binary gives way after one fault too many. Too many recent faults quarantine any component.
+    /// Handles a fault. On probation, the binary is replaced after one fault too many. Too many recent faults
+    /// quarantine any component.
     fn fault(self, fault: &Fault, context: &mut Context<'_>) -> Self {
         let Fault { digest, reason, .. } = fault;
         if self.component_in_charge(context.embedded) != Some(*digest) {
@@ -489,7 +491,7 @@ impl<B> Installed<B> {
         self.component.digest == digest
     }
 
-    /// Notes that the file contains this very binary again.
+    /// Notes that the file contains the same binary again.
     fn found_again(self, context: &mut Context<'_>) -> Self {
         context.begin_file();
         Self { refused: None, ..self }
@@ -552,7 +554,7 @@ impl<B> Installed<B> {
 }
 
 impl<B> Fallback<B> {
-    /// The digest of the component; `None` for the built-in.
+    /// The digest of the component; `None` for the built-in plugin.
     pub fn digest(&self) -> Option<Digest> {
         match self {
             Fallback::BuiltIn => None,

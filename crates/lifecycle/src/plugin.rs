@@ -1,4 +1,4 @@
-//! One plugin: its built-in, its life, and the binary that serves in each profile.
+//! One plugin: its built-in code, its life, and the binary that serves in each profile.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     remembered::{FailedBinary, Remembered, RememberedQuarantine},
 };
 
-/// Everything that is known about one plugin.
+/// All data about one plugin.
 #[derive(Debug)]
 pub(crate) struct Plugin<B> {
     name: PluginName,
@@ -25,7 +25,8 @@ pub(crate) struct Plugin<B> {
     history: FaultHistory,
     /// The reason of the last failure, or of the last change by an operator.
     last_reason: Option<String>,
-    /// Whether there was a binary or a refused file since the program started, for the text about a missing plugin.
+    /// Whether there was a binary or a refused file since the program started. The text about a missing plugin depends
+    /// on this.
     had_file: bool,
     /// The profiles that use the plugin, by `schedulerName`.
     profiles: BTreeMap<String, ProfileSlot>,
@@ -34,10 +35,10 @@ pub(crate) struct Plugin<B> {
 /// The code that is built into this program under a plugin's name.
 #[derive(Debug)]
 pub(crate) enum BuiltIn<B> {
-    /// Nothing is built in; only the plugins directory can provide the plugin.
+    /// Nothing is built in. Only the plugins directory can provide the plugin.
     None,
-    /// kube-scheduler has a plugin of this name, and Berth has no built-in for it. Pods are scheduled without the
-    /// plugin.
+    /// kube-scheduler has a plugin with this name, and Berth has no built-in plugin for it. Pods are scheduled without
+    /// the plugin.
     LeftOut,
     /// The plugin is built in as native code, and also as a component if it may have to run as a component.
     Present { native: B, embedded: Option<Component<B>> },
@@ -64,7 +65,7 @@ pub enum Forbidden {
     Denied,
 }
 
-/// The instances that are made again although the same binary goes on.
+/// The instances that are made again although their binary stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rebuild {
     /// No instances.
@@ -92,7 +93,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.built_in = built_in;
     }
 
-    /// Starts with the directory's binary, which existed when the program started and is assumed to have served before.
+    /// Starts with the directory's binary. It existed when the program started, and is assumed to have served before.
     pub(crate) fn serve_from_the_start(&mut self, component: Component<B>) {
         self.had_file = true;
         self.life = Life::Serving { installed: Installed { component, fallback: None, refused: None } };
@@ -114,7 +115,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
     ) {
         debug_assert!(self.profiles.is_empty(), "profiles would have to be told");
         if let Some(RememberedQuarantine { record, .. }) = &mut remembered.quarantine {
-            // The time was remembered by the wall clock, which may have been set since.
+            // The time was stored as a time of the wall clock, which may have been set since.
             let longest = longest_quarantine(&policy.plugin(&self.name).quarantine);
             record.until = record.until.min(now + longest);
         }
@@ -156,7 +157,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// Adds a profile that is being built. It is kept up to date from now on.
+    /// Adds a profile that is being built. From this call on, the registry keeps the profile up to date.
     pub(crate) fn join(&mut self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         let service = self.service(scheduler_name, policy);
         self.profiles.insert(scheduler_name.to_owned(), ProfileSlot::new(&service));
@@ -170,7 +171,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         gone
     }
 
-    /// Follows an event: changes the state, and gives each profile the binary that now serves in it.
+    /// Handles an event: changes the state, and gives each profile the binary that serves in it after the event.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         self.had_file |= matches!(event, Event::Found(_) | Event::FileRefused(_));
         let mut consequences = self.apply(event, now, policy);
@@ -179,9 +180,9 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Follows a fault of a component. Some profiles have lost their instance through the fault. If the component stays
-    /// in charge, these profiles get another instance, at once or after a delay. No binary serves in them until the
-    /// instance is made.
+    /// Handles a fault of a component. Some profiles have lost their instance through the fault. If the component stays
+    /// in charge, these profiles get another instance, immediately or after a delay. No binary serves in these profiles
+    /// until the instance is made.
     pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Fault { digest, reason, scheduler_names, .. } = fault.clone();
         let mut consequences = self.apply(Event::Faulted(fault), now, policy);
@@ -206,7 +207,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Follows a change of the operator's settings.
+    /// Handles a change of the operator's settings.
     pub(crate) fn settings_changed(
         &mut self,
         change: SettingsChange,
@@ -225,14 +226,15 @@ impl<B: Clone + CountCalls> Plugin<B> {
             Some(Forbidden::Denied) => consequences.add(self.apply(Event::Denied, now, policy)),
             None => {}
         }
-        // `rebuild` must come before `settle`: it skips the profiles to which `settle` gives another binary.
+        // `rebuild` must come before `settle`, because `rebuild` skips the profiles to which `settle` gives another
+        // binary.
         let rebuilt = self.rebuild(rebuild, policy);
         consequences.add(self.settle(policy));
         consequences.add(rebuilt);
         consequences
     }
 
-    /// Changes the state, but nothing in the profiles.
+    /// Changes the state. Changes nothing in the profiles.
     fn apply(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut notices = Vec::new();
         let mut context = Context {
@@ -253,7 +255,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Notes that a profile took the given service; `None` is a stand-in.
+    /// Notes that a profile took the given service. `None` is a stand-in.
     pub(crate) fn taken(
         &mut self,
         scheduler_name: &str,
@@ -273,7 +275,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// Notes that no profile could take the given service (`None` is a stand-in). The profiles keep their previous
+    /// Notes that no profile could take the given service. `None` is a stand-in. The profiles keep their previous
     /// service.
     pub(crate) fn not_taken(
         &mut self,
@@ -302,7 +304,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         installed.fallback.as_ref().ok_or(NoFallback::NothingBefore)
     }
 
-    /// Makes new instances of the binary that serves already, in profiles in which it goes on.
+    /// Makes new instances of a binary in the profiles in which this binary continues to serve.
     fn rebuild(&mut self, what: Rebuild, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         for (scheduler_name, service) in self.services(policy) {
@@ -394,7 +396,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         })
     }
 
-    /// The binary that would serve without quarantine, restart or an operator's order.
+    /// The binary that would serve if there were no quarantine, no restart and no operator's order.
     fn available(&self, execution: Execution, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         let installed = self.life.installed().map(|installed| Service::Directory(installed.component.clone()));
         let (native, embedded) = match &self.built_in {
@@ -428,7 +430,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         policy.plugin(name).nobody(reason)
     }
 
-    /// All binaries of the plugin, so that the caller can change its handles on them.
+    /// All binaries of the plugin. The caller may change its handles on the binaries.
     pub(crate) fn binaries_mut(&mut self) -> impl Iterator<Item = &mut B> {
         let built_in = match &mut self.built_in {
             BuiltIn::None | BuiltIn::LeftOut => [None, None],
@@ -465,12 +467,13 @@ impl<B: Clone + CountCalls> Plugin<B> {
         self.profiles.get(scheduler_name)?.taken()
     }
 
-    /// Whether nothing is known about the plugin: no file, no built-in, no profile that names it, no operator's order.
+    /// Whether the registry knows nothing about the plugin: no file, no built-in plugin, no profile that names it, no
+    /// operator's order.
     pub(crate) fn is_forgotten(&self) -> bool {
         matches!((&self.life, &self.built_in), (Life::Absent, BuiltIn::None)) && self.profiles.is_empty()
     }
 
-    /// The profiles that use the plugin, and the binary that each said it took.
+    /// The profiles that use the plugin, and the binary that each profile reported to use.
     pub(crate) fn profiles(&self) -> impl Iterator<Item = (&str, Option<BinaryId>)> {
         self.profiles.iter().map(|(scheduler_name, slot)| (scheduler_name.as_str(), slot.taken()))
     }
@@ -492,7 +495,7 @@ impl<B> BuiltIn<B> {
     }
 }
 
-/// Why a plugin cannot be rolled back.
+/// The reason why a plugin cannot be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoFallback {
     /// The plugins directory has no binary of the plugin.

@@ -7,7 +7,8 @@ use berth_model::{
 
 use crate::binary::Service;
 
-/// The operator's decisions. They are read at every event, because they may change while the scheduler runs.
+/// The operator's decisions. They are read at every event, because an operator may change them while the scheduler
+/// runs.
 pub trait OperatorPolicy {
     /// The policy for the plugin of this name.
     fn plugin(&self, plugin: &str) -> PluginPolicy;

@@ -1,5 +1,5 @@
-//! The probation of a new binary, which serves under observation. Times are in time in service: waits for restarts do
-//! not count.
+//! The probation of a new binary, which serves under observation. Times are in time in service, so waits for restarts
+//! do not count.
 
 use berth_model::{
     Time,
@@ -17,7 +17,7 @@ pub(crate) struct ProbationSoFar {
     n_answers: u64,
 }
 
-/// The end of a probation, unless the binary faults too often before.
+/// The end of a probation. If the binary faults too often, the probation ends earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationEnd {
     /// The probation ends at this moment, unless the binary must be restarted before. If `awaits_answer` holds, the
@@ -42,7 +42,8 @@ impl ProbationSoFar {
         Self { since: now, n_faults: 0, n_answers: binary.n_answers() }
     }
 
-    /// Begins again when a profile took the binary. The time to make the first instance does not count.
+    /// Begins the probation again when a profile took the binary, so that the time to make the first instance does not
+    /// count.
     pub(crate) fn served_since(self, now: Time) -> Self {
         Self { since: now, ..self }
     }
@@ -50,7 +51,7 @@ impl ProbationSoFar {
     /// Counts a fault.
     ///
     /// # Errors
-    /// The fault exceeds the allowed number, so the binary gives way.
+    /// The fault exceeds the allowed number, so the binary is replaced.
     pub(crate) fn fault(
         self,
         reason: &str,
@@ -64,8 +65,8 @@ impl ProbationSoFar {
         Ok(Self { n_faults, n_answers: binary.n_answers(), ..self })
     }
 
-    /// The end of the probation. The probation goes on until a pod is tried, because a binary without an answer proves
-    /// nothing.
+    /// The end of the probation. The probation continues until a pod is tried, because a binary without an answer
+    /// proves nothing.
     pub(crate) fn end(self, policy: &Probation, binary: &impl CountCalls) -> ProbationEnd {
         match policy.span {
             ProbationSpan::Time(span) => ProbationEnd::At {

@@ -8,14 +8,14 @@ use crate::binary::Service;
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileSlot {
     given: Given,
-    /// The binary that the profile keeps if the profile cannot use the given binary.
+    /// The binary that the profile keeps if it cannot use the given binary.
     before: Given,
-    /// The binary that the profile said it took; `None` for a stand-in.
+    /// The binary that the profile reported to use; `None` for a stand-in.
     taken: Option<BinaryId>,
     restart: Option<Restart>,
 }
 
-/// A wait for a new instance: a profile has lost its instance of a component, and the new one may not be made yet.
+/// A wait for a new instance. A profile has lost its instance of a component, and the new instance may not be made yet.
 #[derive(Clone, Debug)]
 pub struct Restart {
     /// The digest of the component.
@@ -70,7 +70,7 @@ impl ProfileSlot {
         self.before = std::mem::replace(&mut self.given, Given::of(service));
     }
 
-    /// Notes that the profile is given a new instance of the binary that it has.
+    /// Notes that the profile is given a new instance of its present binary.
     pub(crate) fn renew(&mut self) {
         self.before = self.given.clone();
     }
@@ -79,7 +79,7 @@ impl ProfileSlot {
         self.taken = binary;
     }
 
-    /// Whether the profile has this binary already and is only given a new instance of it.
+    /// Whether the profile already has this binary and is only given a new instance of it.
     pub(crate) fn is_renewing(&self, binary: BinaryId) -> bool {
         self.given == self.before && self.given == Given::Binary(binary)
     }
@@ -92,8 +92,8 @@ impl ProfileSlot {
         } else if self.before == refused
             && let Some(taken) = self.taken
         {
-            // Another binary was given to the profile since then. If that binary is refused too, the binary that was
-            // taken last continues to serve.
+            // Another binary was given to the profile since the offer. If that binary is refused too, the binary that
+            // was taken last continues to serve.
             self.before = Given::Binary(taken);
         }
     }

@@ -47,8 +47,8 @@ impl<B> Default for PluginRegistry<B> {
 }
 
 impl<B: Clone + CountCalls> PluginRegistry<B> {
-    /// Registers a plugin that this program contains as native code, and also as a component if it may have to run as a
-    /// component.
+    /// Registers a plugin that this program contains as native code. `embedded` is its component, if the plugin may
+    /// have to run as a component.
     pub fn add_built_in(&mut self, name: &PluginName, native: B, embedded: Option<Component<B>>) {
         self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
     }
@@ -65,7 +65,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Registers a plugin whose binary is loaded later, from a file of the plugins directory or from a registry. Until
-    /// then no binary serves, except a built-in. The first binary that is found counts as the binary that served
+    /// then no binary serves, except a built-in plugin. The first binary that is found counts as the binary that served
     /// before.
     pub fn await_binary(&mut self, name: &PluginName) {
         self.plugin(name).await_binary();
@@ -77,8 +77,9 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.values().any(Plugin::is_on_its_way)
     }
 
-    /// Restores the state that the last process remembered. The caller adds what is installed or awaited before, and
-    /// lets profiles join after. `serving` is the binary that had replaced a failed binary, if the caller still has it.
+    /// Restores the state that the last process remembered. Before this call, the caller adds what is installed or
+    /// awaited. After this call, the caller lets profiles join. `serving` is the binary that had replaced a failed
+    /// binary, if the caller still has this binary.
     pub fn restore(
         &mut self,
         name: &PluginName,
@@ -96,8 +97,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         all.filter(|(_, remembered)| !remembered.is_empty())
     }
 
-    /// Adds a profile that is being built, and returns the binary that serves in it. The profile is kept up to date
-    /// from now on.
+    /// Adds a profile that is being built, and returns the binary that serves in the profile. From this call on, the
+    /// registry keeps the profile up to date.
     pub fn join_profile(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         self.plugin(name).join(scheduler_name, policy)
     }
@@ -111,7 +112,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     }
 
     /// Removes plugins from the profiles for which `stays` does not hold, and returns the removed pairs of plugin and
-    /// `schedulerName`. A plugin about which nothing else is known is forgotten.
+    /// `schedulerName`. A plugin about which the registry knows nothing else is forgotten.
     pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
         let mut left = Vec::new();
         for (name, plugin) in &mut self.plugins {
@@ -151,8 +152,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// Notes that a file left the plugins directory. Its binary is withdrawn, and no later rollback brings it back. A
-    /// plugin about which nothing else is known is forgotten.
+    /// Notes that a file left the plugins directory. Its binary is withdrawn, and no later rollback brings the binary
+    /// back. A plugin about which the registry knows nothing else is forgotten.
     pub fn removed(&mut self, name: &PluginName, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let Some(plugin) = self.plugins.get_mut(name) else { return Consequences::default() };
         let consequences = plugin.handle(Event::FileRemoved, now, policy);
@@ -162,8 +163,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// Notes that a profile took the given service; `None` stands for no binary. It is possible that the
-    /// profile no longer uses the plugin.
+    /// Notes that a profile took the given service; `None` stands for no binary. The profile may no longer use the
+    /// plugin.
     pub fn taken(
         &mut self,
         name: &PluginName,
@@ -190,7 +191,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         plugin.map_or_else(Consequences::default, |plugin| plugin.not_taken(binary, reason, now, policy))
     }
 
-    /// Follows a fault of a component's instance.
+    /// Handles a fault of a component's instance.
     pub fn faulted(
         &mut self,
         name: &PluginName,
@@ -201,7 +202,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get_mut(name).map_or_else(Consequences::default, |plugin| plugin.faulted(fault, now, policy))
     }
 
-    /// Follows the passing of time, which ends quarantines, restarts and probations.
+    /// Ends the quarantines, restarts and probations whose time is over.
     pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Consequences<B> {
         let mut consequences = Consequences::default();
         for plugin in self.plugins.values_mut() {
@@ -210,7 +211,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         consequences
     }
 
-    /// Follows a change of the operator's settings. `policy` must contain the new settings.
+    /// Handles a change of the operator's settings. `policy` must contain the new settings.
     pub fn settings_changed(
         &mut self,
         name: &PluginName,
@@ -221,7 +222,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).settings_changed(change, now, policy)
     }
 
-    /// Switches a plugin off, as if no profile named it, or on again.
+    /// Switches a plugin off, or on again. A plugin that is off is treated as if no profile named it.
     ///
     /// # Errors
     /// No such plugin is known.
@@ -239,7 +240,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     /// Goes back to the previous binary.
     ///
     /// # Errors
-    /// No such plugin is known, or it has no binary to go back to.
+    /// No such plugin is known, or the plugin has no binary to go back to.
     pub fn roll_back(
         &mut self,
         name: &PluginName,
@@ -285,7 +286,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name)?.fallback().ok()
     }
 
-    /// Whether the file's bytes were refused and are not tried again by themselves.
+    /// Whether the file's content was refused. Refused content is not tried again automatically.
     #[must_use]
     pub fn has_refused_file(&self, name: &str) -> bool {
         self.plugins.get(name).is_some_and(|plugin| plugin.life().refused().is_some())
@@ -304,13 +305,13 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugins.get(name)?.life().refused()?.digest
     }
 
-    /// The binary that the profile said it took; `None` if no binary serves in the profile.
+    /// The binary that the profile reported to use; `None` if no binary serves in the profile.
     #[must_use]
     pub fn taken_by(&self, name: &str, scheduler_name: &str) -> Option<BinaryId> {
         self.plugins.get(name)?.taken_by(scheduler_name)
     }
 
-    /// All binaries of a plugin, so that the caller can change its handles on them.
+    /// All binaries of a plugin. The caller may change its handles on the binaries.
     pub fn binaries_mut(&mut self, name: &str) -> impl Iterator<Item = &mut B> {
         self.plugins.get_mut(name).into_iter().flat_map(Plugin::binaries_mut)
     }

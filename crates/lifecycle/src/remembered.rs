@@ -1,6 +1,6 @@
 //! The data of a plugin that outlasts the process: an operator's order, a quarantine, and a binary that failed.
 //!
-//! Everything else is checked again at each start: which files exist, and whether they may serve.
+//! All other facts are checked again at each start: which files exist, and whether they may serve.
 
 use berth_model::{Digest, Time};
 
@@ -11,8 +11,8 @@ pub struct Remembered {
     pub is_disabled: bool,
     /// The component that is out of service.
     pub quarantine: Option<RememberedQuarantine>,
-    /// The bytes of the plugin's file that are not tried again: they failed on probation, or an operator went back from
-    /// them.
+    /// The content of the plugin's file that is not tried again. It failed on probation, or an operator went back to an
+    /// earlier binary.
     pub failed: Option<FailedBinary>,
 }
 
@@ -43,7 +43,7 @@ pub struct FailedBinary {
     pub digest: Digest,
     /// The reason, as a text that follows the file's name.
     pub reason: String,
-    /// The previous binary; `None` if it does not serve.
+    /// The previous binary; `None` if the previous binary does not serve.
     pub serving: Option<Digest>,
 }
 

@@ -21,11 +21,11 @@ pub enum PluginState {
     Serving,
     /// A binary could serve, but no profile uses the plugin.
     Unused,
-    /// A new binary serves under observation. The binary before it, if any, is kept ready.
+    /// A new binary serves under observation. The previous binary, if there is one, is kept ready.
     Probation,
     /// No binary serves: the component is out of service for a while.
     Quarantined,
-    /// No binary serves: the instance faulted, and the next one may not be made yet.
+    /// No binary serves: the instance faulted, and the next instance may not be made yet.
     Restarting,
     /// No binary serves, because the file is not a plugin or may not serve.
     Refused,
@@ -61,16 +61,16 @@ impl PluginState {
 pub struct PluginStatus<'a, B> {
     /// The state of the plugin.
     pub state: PluginState,
-    /// The binary that serves. Profiles may differ; the first one stands for all.
+    /// The binary that serves. Profiles may have different binaries; this is the binary of the first profile.
     pub service: Service<B>,
-    /// The profiles that use the plugin, and the binary that each said it took.
+    /// The profiles that use the plugin, and the binary that each profile reported to use.
     pub profiles: Vec<(&'a str, Option<BinaryId>)>,
-    /// The component whose calls and faults describe the plugin: the serving component or, if no binary serves, the
-    /// component that would serve.
+    /// The component whose calls and faults describe the plugin. This is the serving component or, if no binary serves,
+    /// the component that would serve.
     pub component: Option<&'a Component<B>>,
     /// The reason of the state; `None` if the plugin serves and its file is the serving binary.
     pub reason: Option<String>,
-    /// The reason of the last failure, or of the last change by an operator, however long ago.
+    /// The reason of the last failure, or of the last change by an operator, even if it is long ago.
     pub last_reason: Option<&'a str>,
     /// The binary that a rollback would bring back.
     pub fallback: Option<&'a Fallback<B>>,

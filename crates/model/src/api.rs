@@ -1,9 +1,9 @@
 //! Kubernetes objects as the API server sends them, reduced to the fields that scheduling reads.
 //!
-//! Unknown fields are skipped, absent fields have their zero value, and nothing is interned yet. Serializing an object
+//! Unknown fields are skipped. An absent field has its zero value. Strings are not interned. Serializing an object
 //! gives the fields that were read. [`crate::pod::Pod`] and [`crate::node::Node`] are made from these types once, when
-//! an object enters the cache. Fields have the names and meanings of the Kubernetes API (core/v1); see its reference
-//! for each.
+//! an object enters the cache. Fields have the names and meanings of the Kubernetes API (core/v1), and the reference of
+//! that API describes each field.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -72,7 +72,7 @@ pub struct Pod {
     pub spec: PodSpec,
     /// `status`.
     pub status: PodStatus,
-    /// The text from which the pod was decoded, for callers that need more than these fields.
+    /// The JSON text from which the pod was decoded, for callers that need fields which this type does not have.
     #[serde(skip)]
     pub json: Option<Arc<[u8]>>,
 }
@@ -254,11 +254,11 @@ pub struct ContainerPort {
 pub struct Toleration {
     /// `spec.tolerations[].key`.
     pub key: String,
-    /// `spec.tolerations[].operator`: `Exists`, `Lt` or `Gt`; empty stands for `Equal`.
+    /// `spec.tolerations[].operator`: `Exists`, `Lt` or `Gt`. An empty operator means `Equal`.
     pub operator: String,
     /// `spec.tolerations[].value`.
     pub value: String,
-    /// `spec.tolerations[].effect`; empty tolerates every effect.
+    /// `spec.tolerations[].effect`. An empty effect tolerates every effect.
     pub effect: String,
     /// `spec.tolerations[].tolerationSeconds`.
     pub toleration_seconds: Option<i64>,
@@ -300,7 +300,7 @@ pub struct NodeAffinity {
     pub preferred: Option<Vec<PreferredSchedulingTerm>>,
 }
 
-/// Terms of which one must hold.
+/// A node selector. A node matches if it meets at least one of the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
@@ -309,7 +309,7 @@ pub struct NodeSelector {
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// Requirements that must all hold.
+/// A term of a node selector. A node meets the term if it meets all requirements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
@@ -321,7 +321,8 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// A requirement of a node selector or of a label selector. The two allow different operators.
+/// A requirement of a node selector or of a label selector. Node selectors and label selectors allow different
+/// operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeSelectorRequirement {

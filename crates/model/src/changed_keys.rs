@@ -1,19 +1,20 @@
-//! The keys of changed things, for a reader that follows them.
+//! The keys of changed objects, for a reader that follows the changes.
 
-/// The keys of what changed since they were last taken, in order. A key may occur again, but not directly after itself:
-/// one step of a pod notes it several times. While no reader follows, no key is kept, and a note costs one branch.
+/// The keys of the objects that changed since the last [`Self::drain`], in order. One step of a pod may note the same
+/// key several times, so a key may be listed several times, but never twice in a row. While no reader follows, no key
+/// is kept, and a note costs one branch.
 #[derive(Clone, Debug)]
 pub struct ChangedKeys<K>(Option<Vec<K>>);
 
 impl<K> Default for ChangedKeys<K> {
-    /// No reader follows.
+    /// A list that no reader follows.
     fn default() -> Self {
         Self(None)
     }
 }
 
 impl<K: Clone + PartialEq> ChangedKeys<K> {
-    /// Starts to keep keys, or with `false` stops and forgets the kept keys.
+    /// Starts to keep keys. With `false`, stops and forgets the kept keys.
     pub fn follow(&mut self, is_followed: bool) {
         self.0 = is_followed.then(Vec::new);
     }

@@ -135,8 +135,9 @@ impl ClusterTable {
         self.row_journal.position()
     }
 
-    /// The rows of which some column was written after `position`, possibly with repetitions; `None` if the journal does not reach back
-    /// that far. An answer that depends on a row alone holds until the row is among them.
+    /// The rows that were written in any column after `position`. A row may be listed several times. The result is
+    /// `None` if the journal no longer reaches back to `position`. An answer that depends on one row only holds until
+    /// that row is listed.
     #[must_use]
     pub fn rows_since(&self, position: u64) -> Option<impl Iterator<Item = NodeIdx>> {
         self.row_journal.since(position)
@@ -393,7 +394,7 @@ impl ClusterTable {
         self.allocatable.set(Sym::PODS, node, allowed_pods);
     }
 
-    /// Adds a pod's requests to `node`, or subtracts them when `sign` is -1. A sum never exceeds the largest number; see
+    /// Adds a pod's requests to `node`, or subtracts them when `sign` is -1. A sum never exceeds the largest `i64`; see
     /// [`Self::is_saturated`].
     pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
         self.row_journal.record(node);
@@ -422,8 +423,8 @@ impl ClusterTable {
         }
     }
 
-    /// Whether some sum of `node` is the largest number, so that the sum may have lost the amount beyond this number.
-    /// Nothing can be subtracted from such a sum. The sum must be computed again, after [`Self::clear_requested`].
+    /// Whether some sum of `node` has reached the largest `i64`. Such a sum may have lost a part of the requests, so
+    /// nothing can be subtracted from it. The caller must compute the sum again, after [`Self::clear_requested`].
     #[must_use]
     pub fn is_saturated(&self, node: NodeIdx) -> bool {
         let sums = [at(&self.non_zero_cpu, node), at(&self.non_zero_memory, node)];
@@ -513,7 +514,8 @@ impl ClusterTable {
         (self.generation, self.symbols_position) = (delta.generation, delta.symbols_position);
     }
 
-    /// Empties everything except the symbols. Journals and versions continue, so that a follower notices.
+    /// Empties everything except the symbols. Journals and versions continue to count, so that followers of the table
+    /// notice the change.
     fn forget(&mut self) {
         let (symbols, mut pods) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.pods));
         let (mut objects, mut labels) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.labels));
@@ -565,7 +567,7 @@ impl ClusterTable {
     }
 }
 
-/// The value at `node` of a column that may be shorter than the table.
+/// The value of `column` at `node`. A column may be shorter than the table; a node beyond its end has the value 0.
 #[must_use]
 pub fn at(column: &[i64], node: NodeIdx) -> i64 {
     column.get(node.index()).copied().unwrap_or(0)

@@ -3,7 +3,7 @@
 /// The reason of a condition that the scheduler writes. The names are those of `k8s.io/api/core/v1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionReason {
-    /// The pod fits on no node now, or a plugin holds the pod back.
+    /// The pod fits on no node at the moment, or a plugin holds the pod back.
     Unschedulable,
     /// The attempt ended with an error.
     SchedulerError,
@@ -15,7 +15,7 @@ impl ConditionReason {
     /// Every reason.
     pub const ALL: [Self; 3] = [Self::Unschedulable, Self::SchedulerError, Self::PreemptionByScheduler];
 
-    /// The reason as the condition has it.
+    /// The text of the reason in the condition.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! The changes in a [`ClusterTable`](crate::cluster_table::ClusterTable) since a replica was last updated, as columns.
 //!
-//! A delta contains only the columns that its replica declared a need for, and in each column only the rows that
-//! changed. A replica that applies every delta in order, or one full delta, equals its source in those columns.
+//! A delta contains only the columns that its replica needs, and in each column only the rows that changed. A replica
+//! that applies every delta in order, or one full delta, equals its source in those columns.
 
 use std::sync::Arc;
 
@@ -181,7 +181,7 @@ pub enum ColumnData {
     HostPorts(Lists<HostPort>),
     /// `status.declaredFeatures`.
     DeclaredFeatures(Lists<Sym>),
-    /// Annotations as text, because they are long, and seldom shared or asked for.
+    /// Annotations. They are not interned, because they are long, and seldom shared or asked for.
     Annotations(Vec<Arc<StringMap>>),
 }
 
@@ -233,8 +233,8 @@ pub struct Delta {
     pub full: bool,
     /// Symbols made or freed since the replica's last delta. A freed symbol has an empty text.
     pub symbols: Vec<(Sym, String)>,
-    /// The [`Symbols::position`](crate::Symbols::position) of the source, up to which the replica has followed after
-    /// this delta.
+    /// The [`Symbols::position`](crate::Symbols::position) of the source. After this delta, the replica has all symbols
+    /// up to this position.
     pub symbols_position: u64,
     pub taint_sets: Vec<(u32, Vec<Taint>)>,
     /// Sizes in bytes by image name, for images that are new or whose size changed.
@@ -242,7 +242,8 @@ pub struct Delta {
     pub removed: Vec<NodeIdx>,
     pub added: Vec<NodeIdx>,
     pub columns: Vec<ColumnChange>,
-    /// The slots to empty before [`Self::removed`]. The replica may have no pod in such a slot.
+    /// The slots to empty before the nodes of [`Self::removed`] are removed. A slot may be empty in the replica
+    /// already.
     pub pods_removed: Vec<PodIdx>,
     /// The pods to place after the rows.
     pub pods_placed: Vec<PlacedPod>,
@@ -267,9 +268,9 @@ impl Delta {
 }
 
 impl Delta {
-    /// Splits the delta into portions of the same generation. They must be applied one after the other before the
-    /// replica is asked anything. A large cluster in one call would need too much memory and time. Symbols come first,
-    /// then rows, then objects, and then the pods that refer to them.
+    /// Splits the delta into portions of the same generation. The caller must apply all portions, one after the other,
+    /// before it asks the replica a question. A large cluster in one call would need too much memory and time. Symbols
+    /// come first, then rows, then objects, and then the pods that refer to them.
     #[must_use]
     pub fn into_portions(mut self) -> Vec<Delta> {
         if self.is_small() {
@@ -332,8 +333,8 @@ struct Portions {
 }
 
 impl Portions {
-    /// Begins with a first portion that forgets everything, if `whole` is full, and that removes pods. The symbols of
-    /// these pods may have another meaning afterwards.
+    /// Makes the first portion. This portion removes pods, and forgets everything if `whole` is full. Pods are removed
+    /// first, because the symbols of removed pods may get another meaning in later portions.
     fn new(whole: &mut Delta) -> Self {
         let (generation, symbols_position) = (whole.generation, whole.symbols_position);
         let blank = Delta { generation, symbols_position, ..Delta::default() };

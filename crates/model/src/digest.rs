@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A SHA-256. It is shown and read as 64 lower-case hexadecimal digits.
+/// A SHA-256 digest. It is shown and read as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
@@ -26,7 +26,7 @@ pub enum BinaryId {
 pub struct DigestError(String);
 
 impl Digest {
-    /// A digest of these 32 bytes of a SHA-256.
+    /// The digest with these 32 bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)

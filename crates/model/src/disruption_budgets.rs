@@ -9,7 +9,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{ClusterTable, ObjectTable, ObjectView, Pod, api, selector::LabelMatcher};
 
-/// The budgets, as far as preemption reads them.
+/// The PodDisruptionBudgets of a cluster, reduced to the fields that preemption reads.
 #[derive(Debug)]
 pub struct DisruptionBudgets(ObjectView<DisruptionBudget>);
 
@@ -17,7 +17,8 @@ pub struct DisruptionBudgets(ObjectView<DisruptionBudget>);
 #[derive(Debug, Deserialize)]
 #[serde(from = "BudgetObject")]
 pub struct DisruptionBudget {
-    /// `None` if the selector is absent, empty, or does not parse: then the budget protects no pod.
+    /// The pods that the budget protects. `None` if the selector is absent, empty, or does not parse: then the budget
+    /// protects no pod.
     selector: Option<LabelMatcher>,
     disruptions_allowed: i64,
     /// Names of pods that `disruptions_allowed` already counts as evicted.
@@ -85,7 +86,7 @@ impl DisruptionBudgets {
         self.0.refresh(objects);
     }
 
-    /// The budgets for which an eviction of the pod counts, with their names. All are in the pod's namespace. No budget
+    /// The budgets that protect the pod, with their names. A budget protects only pods of its own namespace. No budget
     /// protects a pod without labels.
     pub fn protecting<'a>(
         &'a self,

@@ -1,7 +1,7 @@
 //! Durations as Go, and therefore Kubernetes, writes them: `15s`, `1m30s`, `1.5h`, `-2ms` (Go's `time.ParseDuration`).
 //!
-//! Values are whole nanoseconds in an `i64`, and may be negative, because "must be greater than zero" is a better
-//! answer to `-5s` than "not a duration".
+//! Values are whole nanoseconds in an `i64`. Negative values are accepted here, so that a caller can refuse `-5s` with
+//! "must be greater than zero" instead of "not a duration".
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MINUTE: i64 = 60 * NANOS_PER_SECOND;
 const NANOS_PER_HOUR: i64 = 60 * NANOS_PER_MINUTE;
 
-/// The units. `ms` comes before `m` and `s`, because the first unit that fits is taken.
+/// The units. The parser takes the first unit that fits, so `ms` comes before `m` and `s`.
 const UNITS: [(&str, i64); 8] = [
     ("ns", 1),
     ("us", 1_000),

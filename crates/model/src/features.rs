@@ -1,8 +1,9 @@
 //! The behaviour that depends on the Kubernetes release or on a feature gate. Each such behaviour is a [`Feature`].
 //!
 //! The code of a rule asks [`Features`] whether a feature is on, and never compares the text of a release or gate. A
-//! feature is either a feature gate, or a change that came with a release and cannot be switched. The table below is
-//! the only place that says which features a release has on. The guide's page of differences is made from it.
+//! feature is either a feature gate, or a change that came with a release and that cannot be switched alone. The table
+//! below is the only place that says which features a release has on. The guide's page of differences is made from this
+//! table.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +75,7 @@ macro_rules! features {
                 match self { $(Self::$feature => stringify!($feature),)+ }
             }
 
-            /// The ways to switch the feature.
+            /// Whether a gate or only the release switches the feature.
             #[must_use]
             pub fn kind(self) -> FeatureKind {
                 match self { $(Self::$feature => FeatureKind::$kind,)+ }
@@ -195,7 +196,7 @@ features! {
 pub struct Features(u64);
 
 impl Features {
-    /// The field of a built-in plugin's args that contains them.
+    /// The field of a built-in plugin's args that contains the features.
     pub const IN_ARGS: &str = "features";
 
     /// The features in the args of a built-in plugin, as JSON. Args without them, or without a valid form, have the features

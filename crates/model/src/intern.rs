@@ -23,7 +23,7 @@ use crate::{
 /// each.
 const MAX_IMAGE_NAMES: usize = 4096;
 
-/// The pod as plugins see it. The release and its gates decide how its requests are counted.
+/// The pod as plugins see it. The release and its gates decide how the pod's requests are counted.
 pub fn pod(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
     let images = images(&pod.spec, &mut symbols);
@@ -31,8 +31,8 @@ pub fn pod(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     Pod { uses: symbols.finish(), ..pod }
 }
 
-/// The pod as plugins see it, without its images. This is for a pod that another scheduler placed, because its images
-/// do not affect other pods.
+/// The pod as plugins see it, without its images. The function is for pods that another scheduler placed, because the
+/// images of such a pod do not affect other pods.
 pub fn pod_of_others(pod: &api::Pod, features: Features, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
     let pod = pod_with_images(pod, features, ThinVec::new(), &mut symbols);
@@ -135,7 +135,7 @@ fn resources(requests: &Requests, symbols: &mut Interning<'_>) -> Resources {
         milli_cpu: requests.milli_cpu,
         memory: requests.memory,
         ephemeral_storage: requests.ephemeral_storage,
-        // The map is sorted by name, and so are the reasons that users read.
+        // The map is sorted by name. Therefore the reasons that users read are sorted by name, too.
         scalars: requests.scalars.iter().map(|(name, amount)| (symbols.intern(name), *amount)).collect(),
     }
 }
@@ -149,7 +149,7 @@ fn taint_effect(effect: &str) -> Option<TaintEffect> {
     }
 }
 
-/// Converts a taint. `None` for an unknown effect: such a taint keeps no pod away.
+/// Converts a taint. The result is `None` for an unknown effect, because such a taint keeps no pod away.
 fn taint(taint: &api::Taint, symbols: &mut Interning<'_>) -> Option<Taint> {
     let effect = taint_effect(&taint.effect)?;
     Some(Taint { key: symbols.intern(&taint.key), value: symbols.intern(&taint.value), effect })
@@ -203,7 +203,7 @@ fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Interning<'_>) -> NodeT
     }
 }
 
-/// Converts a requirement. `None` for an unknown operator; the term then contains the error.
+/// Converts a requirement. The result is `None` for an unknown operator. The term then contains the error.
 fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Interning<'_>) -> Option<Requirement> {
     let operator = Operator::parse(&requirement.operator)?;
     let values = requirement.values.iter().map(|value| symbols.intern(value)).collect();
@@ -233,7 +233,8 @@ fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
     containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
 }
 
-/// The number of the pod's parts that have an image, as ImageLocality counts them.
+/// The number of containers and init containers, as ImageLocality counts them. Image volumes are included if the
+/// features say so.
 fn n_with_images(spec: &api::PodSpec, features: Features) -> u32 {
     let count_volumes = features.has(Feature::ImageVolumesCountAsContainers);
     let volumes = spec.volumes.iter().filter(|volume| count_volumes && volume.get("image").is_some());

@@ -1,6 +1,6 @@
 //! Kinds of objects by their names in the API, in manifests and in events.
 
-/// A kind of object. The kind or the plural may be empty if only the API server knows it.
+/// A kind of object. If only the API server knows the kind or the plural, this part is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindRef {
     /// The API group; empty for the core group.
@@ -11,7 +11,7 @@ pub struct KindRef {
     pub plural: String,
 }
 
-/// Groups with their version and their kinds. A server knows all kinds of a group, or does not know the group.
+/// Groups with their version and their kinds. An API server has either all of these kinds of a group, or none of them.
 const WELL_KNOWN: [(&str, &str, &[&str]); 5] = [
     (
         "",
@@ -113,14 +113,15 @@ impl KindRef {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// The plural. If only the server knows it, the result follows the rule that nearly all kinds follow.
+    /// The plural. If only the API server knows the plural, the result is a guess by the rule that nearly all plurals
+    /// follow.
     #[must_use]
     pub fn likely_plural(&self) -> String {
         if self.plural.is_empty() { plural_of(&self.kind) } else { self.plural.clone() }
     }
 
-    /// Whether the plural is known without asking the server: it is set, or the kind is one of Kubernetes' own, which
-    /// all follow one rule.
+    /// Whether the plural is known without asking the API server. The plural is known if it is set, or if the kind is
+    /// one of Kubernetes' own kinds, because all of these follow one rule.
     #[must_use]
     pub fn has_known_plural(&self) -> bool {
         !self.plural.is_empty() || !self.group.contains('.') || self.group.ends_with(".k8s.io")

@@ -11,11 +11,11 @@ pub struct LabelTable {
     columns: FxHashMap<Sym, LabelColumn>,
     rows: Vec<Box<[(Sym, Sym)]>>,
     version: u64,
-    /// The number of columns that remained after the last search for unused columns.
+    /// The number of columns that remained after the last deletion of unused columns.
     n_in_use: usize,
 }
 
-/// The number of columns below which unused columns are not searched.
+/// A table with fewer columns keeps its unused columns.
 const MIN_COLUMNS: usize = 64;
 
 /// The values of one label key over all nodes.
@@ -29,7 +29,8 @@ pub enum LabelColumn {
 }
 
 impl LabelColumn {
-    /// The symbol of an empty value in a dense column, which would otherwise mean an absent key.
+    /// The symbol that stands for an empty value in a dense column. [`Sym::NONE`], the symbol of the empty text, means
+    /// an absent key there.
     pub const EMPTY: Sym = Sym(u32::MAX);
 
     /// The value at `node`; `None` if the key is absent.
@@ -107,7 +108,7 @@ impl LabelTable {
         self.version
     }
 
-    /// Empties the table. The version continues.
+    /// Empties the table. The version continues to count.
     pub(crate) fn clear(&mut self) {
         *self = Self { version: self.version + 1, ..Self::default() };
     }
@@ -135,7 +136,8 @@ impl LabelTable {
         }
     }
 
-    /// Deletes keys that no node has, once half of the columns may be unused.
+    /// Deletes the columns of keys that no node has. The search for them runs only once half of the columns may be
+    /// unused.
     fn make_room(&mut self) {
         if self.columns.len() >= MIN_COLUMNS.max(2 * self.n_in_use) {
             self.columns.retain(|_, column| !column.is_empty());

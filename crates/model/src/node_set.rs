@@ -1,4 +1,4 @@
-//! Node slots and sets of them.
+//! Node slots, and sets of node slots.
 
 /// A node's slot in every table. It stays the same while the node lives, and is reused only after the node was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,8 +13,8 @@ impl NodeIdx {
     }
 }
 
-/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, however
-/// many zero words they end with.
+/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, even if
+/// their bitmaps end with different numbers of zero words.
 ///
 /// The cost of an operation on all members depends on the words between the first and the last member. A set of one
 /// node is therefore cheap.
@@ -287,7 +287,7 @@ impl FromIterator<NodeIdx> for NodeSet {
 #[inline]
 fn first_of_run(rows: &[NodeIdx]) -> Option<NodeIdx> {
     let first = *rows.first()?;
-    // The loop has no early end, so that several rows are compared at a time.
+    // The loop compares all rows without an early exit, so that several rows are compared at a time.
     let differs = rows.iter().zip(first.0..).fold(0, |differs, (row, expected)| differs | (row.0 ^ expected));
     (differs == 0).then_some(first)
 }

@@ -1,7 +1,7 @@
-//! Objects other than pods and nodes, whole, as JSON, with typed views of them.
+//! Objects other than pods and nodes. Each object is stored whole, as JSON, and typed views decode it.
 //!
-//! A table keeps the decoded value of an object together with its JSON. All views of one type therefore decode each
-//! version of an object once and share the result. The value is decoded when the first view asks for it.
+//! A table keeps the decoded value of an object together with the object's JSON. All views of one type therefore decode
+//! each version of an object once and share the result. The value is decoded when the first view asks for it.
 
 use std::{
     any::Any,
@@ -56,13 +56,15 @@ impl StoredObject {
         Arc::clone(self.decoded.get()?).downcast().ok()
     }
 
-    /// The decoded value. It is decoded now if necessary, and kept for the next view.
+    /// The decoded value. If no view has asked before, this call decodes the JSON and keeps the value for the next
+    /// view.
     fn decode<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, serde_json::Error> {
         if let Some(decoded) = self.decoded() {
             return Ok(decoded);
         }
         let decoded: Arc<T> = Arc::new(serde_json::from_slice(&self.json)?);
-        // A value of another type stays. Two types of one kind are decoded separately.
+        // If the table already keeps a value of another type, that value stays. Each view of the second type then
+        // decodes for itself.
         let kept: &Arc<dyn Any + Send + Sync> = self.decoded.get_or_init(|| decoded.clone());
         Ok(Arc::clone(kept).downcast().unwrap_or(decoded))
     }
@@ -75,7 +77,8 @@ impl ObjectTable {
         self.is_shared = true;
     }
 
-    /// Calls `report` with `apiVersion` and kind whenever a kind is read that the table has never had an object of.
+    /// Calls `report` with `apiVersion` and kind whenever a caller reads a kind of which the table has never had an
+    /// object.
     pub fn report_absent_kinds(&mut self, report: fn(&str, &str)) {
         self.report_absent = Some(report);
     }
@@ -145,7 +148,7 @@ fn put<T>(by_name: &mut ByName<T>, namespace: &str, name: &str, object: Option<T
     }
 }
 
-/// The changes that a view found when it followed its table.
+/// The result of [`ObjectView::catch_up`]: what changed in the table since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catchup {
     /// No object changed.
@@ -168,17 +171,19 @@ pub struct ObjectView<T> {
     decode: Decode<T>,
     by_name: ByName<Arc<T>>,
     problems: ByName<String>,
-    /// The namespaces and names of the objects that have another problem than before the last refresh.
+    /// The namespaces and names of the objects whose problem appeared or changed in the last refresh.
     new_problems: Vec<(String, String)>,
-    /// The position up to which the kind's changes were followed; `None` if the table does not have the kind.
+    /// The position up to which this view has followed the changes of its kind; `None` if the table does not have the
+    /// kind.
     seen: Option<u64>,
-    /// The position up to which all changes to the table were followed. If it did not change, the kind is not looked
-    /// up.
+    /// The position up to which this view has followed all changes of the table. While the table is at this position,
+    /// the view does not look up its kind.
     seen_of_table: Option<u64>,
     version: u64,
 }
 
-/// A function that decodes an object, or a part of it, for a view. The flag is [`ObjectTable::set_shared`].
+/// A function that decodes an object, or a part of it, for a view. The flag says whether several plugins read the table
+/// ([`ObjectTable::set_shared`]).
 type Decode<T> = fn(&StoredObject, bool) -> Result<Arc<T>, serde_json::Error>;
 
 impl<T: DeserializeOwned + Send + Sync + 'static> ObjectView<T> {
@@ -196,8 +201,8 @@ impl<T> ObjectView<T> {
         Self { api_version, kind, decode, by_name, problems, new_problems, seen, seen_of_table, version: 0 }
     }
 
-    /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. It shares the decoded object
-    /// with views that keep it whole.
+    /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. It shares the decoded
+    /// objects with the views that keep them whole.
     #[must_use]
     pub fn of_parts<O>(api_version: &'static str, kind: &'static str) -> Self
     where
@@ -225,8 +230,9 @@ impl<T> ObjectView<T> {
         self.follow(table, |_, _, _| {})
     }
 
-    /// Like [`Self::refresh`], but also calls `report` for each change with the namespace, the name, and the present
-    /// object, or `None` if it is gone. An object may be reported more than once, even if it did not change.
+    /// Like [`Self::refresh`], but also calls `report` for each change. `report` gets the namespace, the name, and the
+    /// present object, or `None` if the object was removed. An object may be reported several times, even if it did not
+    /// change.
     pub fn refresh_with(&mut self, table: &ObjectTable, report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
         self.follow(table, report) != Catchup::Nothing
     }
@@ -325,7 +331,7 @@ impl<T> ObjectView<T> {
     }
 
     /// The objects that the last refresh could not decode, with namespace, name and reason. An object that had the same
-    /// problem before is left out.
+    /// problem before is not included.
     pub fn new_problems(&self) -> impl Iterator<Item = (&str, &str, &String)> {
         let problem = |(namespace, name): &(String, String)| entry(&self.problems, namespace, name);
         self.new_problems.iter().filter_map(move |it| Some((it.0.as_str(), it.1.as_str(), problem(it)?)))

@@ -1,4 +1,4 @@
-//! The owner of a pod, by which pods of the same origin are recognized.
+//! The id of a pod's owner. Pods with the same id have the same origin.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{pod::Pod, serde_with::shared_text, symbols::Symbols};
 
-/// The controller to which a pod belongs, or the pod itself if it has none. Pods with one id were made from one
+/// The controller that owns a pod, or the pod itself if no controller owns it. Pods with the same id were made from one
 /// template.
 ///
 /// The namespace is part of the id, because a user who creates a pod may write any owner into it. Cloning is cheap.

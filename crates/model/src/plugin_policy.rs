@@ -19,16 +19,17 @@ pub enum FailurePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Execution {
-    /// A built-in runs natively unless the plugins directory has a binary of its name.
+    /// A built-in plugin runs natively unless the plugins directory has a binary with its name.
     #[default]
     Auto,
-    /// A built-in runs natively, regardless of the contents of the plugins directory.
+    /// A built-in plugin runs natively, regardless of the contents of the plugins directory.
     Native,
-    /// A built-in runs as a component: the component of the program, or the component in the plugins directory.
+    /// A built-in plugin runs as a component: the component of the program, or the component in the plugins directory.
     Wasm,
 }
 
-/// The limits of a plugin's faults within the window. A plugin that reaches them is taken out of service.
+/// The limits of a plugin's faults within the window. A plugin that reaches one of these limits is taken out of
+/// service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
     /// The number of faults, at least 1.
@@ -41,12 +42,13 @@ pub struct Quarantine {
     pub backoff: Duration,
 }
 
-/// The observation of a new binary. If the binary faults more often within the span, the previous binary replaces it.
+/// The observation of a new binary. If the binary has more than `faults` faults within the span, the previous binary
+/// replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probation {
     /// The length of the probation.
     pub span: ProbationSpan,
-    /// The number of faults that are forgiven.
+    /// The number of faults that a binary may have without being replaced.
     pub faults: u32,
 }
 

@@ -45,7 +45,7 @@ impl Resources {
     }
 }
 
-/// `spec.tolerations[]`. An empty key, operator or effect has the meaning that Kubernetes gives it.
+/// `spec.tolerations[]`. An empty key, operator or effect has the same meaning as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Toleration {
     /// [`Sym::NONE`] matches every key.
@@ -67,7 +67,7 @@ pub enum TolerationOperator {
     Exists,
     /// The taint's number must be lower. This needs the gate TaintTolerationComparisonOperators.
     Lt,
-    /// The taint's number must be higher. This needs the same gate.
+    /// The taint's number must be higher. This needs the gate TaintTolerationComparisonOperators.
     Gt,
     /// An unknown operator, which never matches.
     Never,
@@ -76,11 +76,11 @@ pub enum TolerationOperator {
 /// `spec.taints[].effect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaintEffect {
-    /// The taint keeps pods away that do not tolerate it.
+    /// Pods that do not tolerate the taint are kept off the node.
     NoSchedule,
-    /// The taint lowers the node's score for pods that do not tolerate it.
+    /// The node's score is lower for pods that do not tolerate the taint.
     PreferNoSchedule,
-    /// The taint keeps pods away that do not tolerate it, and evicts them if they run.
+    /// Pods that do not tolerate the taint are kept off the node, and are evicted if they run on it.
     NoExecute,
 }
 
@@ -97,7 +97,7 @@ pub struct Taint {
 
 impl Toleration {
     /// Whether this toleration lets a pod onto a node with `taint` (Kubernetes docs, Taints and Tolerations). `numbers`
-    /// contains the texts of the symbols. Numbers are compared only if it is given.
+    /// contains the texts of the symbols. Without `numbers`, the operators `Lt` and `Gt` tolerate nothing.
     #[must_use]
     pub fn tolerates(&self, taint: &Taint, numbers: Option<&Symbols>) -> bool {
         let compared = |wanted| {
@@ -290,8 +290,8 @@ pub struct Pod {
     /// The amounts that NodeResourcesFit scores: sums over containers with the same defaults. Pod-level resources are
     /// ignored.
     pub scoring_requests: Resources,
-    /// The amounts that NodeResourcesBalancedAllocation scores. There are no defaults; pod-level resources and the
-    /// status count.
+    /// The amounts that NodeResourcesBalancedAllocation scores. A missing request counts as zero. Pod-level resources
+    /// and the status of a resize are included.
     pub balanced_requests: Resources,
     /// The whole object, while the pod is pending and some plugin's manifest asks for it.
     pub json: Option<Arc<[u8]>>,

@@ -88,7 +88,7 @@ fn alphanumeric_rule(subject: &str, regex: &str, examples: &[&str]) -> String {
 }
 
 fn rule(subject: &str, regex: &str, examples: &[&str]) -> String {
-    // Kubernetes has the double space, too.
+    // The double space is in Kubernetes' message, too.
     let examples = examples.iter().map(|example| format!("'{example}'")).collect::<Vec<_>>().join(",  or ");
     format!(
         "{subject} alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character \

@@ -28,7 +28,7 @@ mod text;
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The original text, if Kubernetes prints that instead of the canonical text.
+    /// The original text, if Kubernetes prints the original text instead of the canonical text.
     written: Option<Box<str>>,
 }
 
@@ -55,7 +55,7 @@ pub enum ParseQuantityError {
     Suffix,
 }
 
-/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and all others as
+/// The form of an amount. Kubernetes keeps most amounts as an integer with a decimal exponent, and all other amounts as
 /// decimals of any size. Beyond `i64`, and for negative fractions, the two forms give different results, so the form is
 /// part of the value.
 #[derive(Clone, Debug)]
@@ -124,9 +124,9 @@ impl Quantity {
         }
     }
 
-    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form before a comparison
-    /// with a quantity that is too large or too fine for the compact form. Sums and order do not change. Only the
-    /// rounding of negative fractions and the results beyond `i64` differ.
+    /// This amount in the form of arbitrary precision. Kubernetes changes a quantity to this form before it compares
+    /// the quantity with another quantity that is too large or too fine for the compact form. Sums and order do not
+    /// change. Only the rounding of negative fractions and the results beyond `i64` differ.
     #[must_use]
     pub fn widened(&self) -> Self {
         Self::new(Amount::Wide(self.amount.to_decimal()), self.format)

@@ -1,8 +1,8 @@
 //! The resources that a pod needs from a node: the requests of its containers, combined as the scheduler counts them.
 //!
-//! A pod is counted in several ways. Each way has a function named after its use; all of them call [`pod_requests`]
-//! with different options. The rules are in Kubernetes' documentation on init and sidecar containers (resource
-//! sharing), pod overhead, pod-level resources and in-place resize, and in
+//! A pod is counted in several ways. Each way has a function named after its use. All of these functions call
+//! [`pod_requests`] with different options. The rules are in Kubernetes' documentation on init and sidecar containers
+//! (resource sharing), pod overhead, pod-level resources and in-place resize, and in
 //! `staging/src/k8s.io/component-helpers/resource/helpers.go` in Kubernetes.
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -44,7 +44,7 @@ pub struct NonZeroRequests {
     pub memory: i64,
 }
 
-/// The treatment of a resize in progress, besides the spec.
+/// The treatment of a resize in progress, in addition to the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Resizes {
     /// The resize does not count, only the spec.
@@ -71,7 +71,7 @@ impl Resizes {
 /// The options of [`pod_requests`].
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The treatment of a resize in progress (`status`), besides the spec.
+    /// The treatment of a resize in progress (`status`), in addition to the spec.
     pub resizes: Resizes,
     /// Whether `spec.resources` is left out.
     pub skip_pod_level: bool,
@@ -179,7 +179,8 @@ pub fn claimed(statuses: &[NodeAllocatableClaimStatus]) -> ResourceList {
     claimed
 }
 
-/// Whether all ways of counting the pod only sum up the requests of its containers. The pod has nothing that some ways leave out.
+/// Whether each way of counting the pod gives the sum of its containers' requests. Such a pod has none of the parts
+/// that only some ways count.
 fn is_plain(pod: &Pod) -> bool {
     let is_resized = |status: &ContainerStatus| status.resources.is_some() || status.allocated_resources.is_some();
     pod.spec.init_containers.is_empty()
@@ -195,7 +196,7 @@ pub fn spec_requests(pod: &Pod) -> Requests {
     Requests::from_list(&pod_requests(pod, &Options::default()))
 }
 
-/// The amounts by which a node's usage grows while the pod is there: the larger of the spec and of the state of a resize.
+/// The amounts that the pod adds to the usage of its node: the larger of the spec and of the state of a resize.
 #[must_use]
 pub fn placed_requests(pod: &Pod, resizes: Resizes) -> Requests {
     Requests::from_list(&pod_requests(pod, &placed(resizes)))
@@ -220,9 +221,9 @@ fn non_zero(pod: &Pod, options: Options) -> NonZeroRequests {
     NonZeroRequests { milli_cpu: requests.milli_cpu, memory: requests.memory }
 }
 
-/// The amounts with which NodeResourcesFit scores. Containers without requests have defaults. As a quirk of Kubernetes, pod-level
-/// resources do not count, although its filter counts them (`calculatePodResourceRequest` in kube-scheduler's
-/// `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`).
+/// The amounts with which NodeResourcesFit scores. Containers without requests have defaults. As a quirk of Kubernetes,
+/// pod-level resources do not count, although the filter of NodeResourcesFit counts them (`calculatePodResourceRequest`
+/// in kube-scheduler's `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`).
 #[must_use]
 pub fn scoring_requests(pod: &Pod) -> Requests {
     let options = Options { skip_pod_level: true, container_defaults: container_defaults(), ..Options::default() };
@@ -253,14 +254,13 @@ fn container_defaults() -> ResourceList {
     .into()
 }
 
-/// The quantity in thousandths; the largest number if the quantity exceeds it. Kubernetes' conversion of such a
-/// quantity gives an arbitrary number, for example a negative one, with which a pod that asks for too much would fit
-/// everywhere.
+/// The quantity in thousandths. A quantity beyond `i64` gives the largest `i64`. Kubernetes converts such a quantity to
+/// an arbitrary number, for example a negative number. A pod with such a request would then fit on every node.
 fn thousandths(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
 }
 
-/// The quantity in whole units; the largest number if the quantity exceeds it.
+/// The quantity in whole units. A quantity beyond `i64` gives the largest `i64`.
 fn units(quantity: &Quantity) -> i64 {
     if *quantity > Quantity::from_units(i64::MAX, Format::DecimalSi) { i64::MAX } else { quantity.value() }
 }
@@ -523,7 +523,7 @@ pub fn is_extended_resource_name(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     !is_native
         && !name.starts_with("requests.")
-        // Quotas must be able to name the resource as well.
+        // A ResourceQuota must be able to name the resource with the prefix `requests.`.
         && qualified_name::problems(&format!("requests.{name}")).is_empty()
 }
 

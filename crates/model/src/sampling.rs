@@ -1,4 +1,4 @@
-//! The number of nodes that are looked at before the best of them is chosen.
+//! The number of feasible nodes at which the search for nodes stops.
 //!
 //! The rule is in Kubernetes' documentation on `percentageOfNodesToScore` (scheduler performance tuning).
 

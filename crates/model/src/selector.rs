@@ -1,8 +1,8 @@
 //! Label selectors and node selectors for plain strings.
 //!
-//! A selector is compiled once and matched many times. No string is interned. This is the reference against which the
-//! faster matchers of the node table are tested, and it gives the messages for selectors that the API server would have
-//! refused.
+//! A selector is compiled once and matched many times. No string is interned. Tests compare the faster matchers of the
+//! node table with these selectors. These selectors also give the error messages for selectors that the API server
+//! would have refused.
 //!
 //! The rules are in Kubernetes' documentation on labels and selectors and on node affinity.
 
@@ -98,14 +98,14 @@ impl fmt::Display for LabelMatcher {
 
 impl NodeMatcher {
     /// Compiles a selector. Terms without requirements are left out. A term with errors matches nothing and does not
-    /// affect others.
+    /// affect other terms.
     #[must_use]
     pub fn compile(selector: &api::NodeSelector) -> Self {
         let terms = selector.node_selector_terms.iter().enumerate().filter(|(_, term)| !is_empty(term));
         Self { terms: terms.map(|(at, term)| NodeTerm::compile(&format!("nodeSelectorTerms[{at}]"), term)).collect() }
     }
 
-    /// Checks the terms for errors for which the API server would refuse them.
+    /// Checks that the API server would accept the terms.
     ///
     /// # Errors
     /// The API server would refuse the selector. The error contains all that is wrong with it.
@@ -179,7 +179,7 @@ impl NodeTerm {
     }
 
     fn matches(&self, node_name: &str, node_labels: &StringMap) -> bool {
-        // A field other than the name reads as empty and not as absent.
+        // Every field other than `metadata.name` has an empty value. It is not absent.
         let field = |requirement: &Requirement| if requirement.key() == NODE_NAME_FIELD { node_name } else { "" };
         self.labels.iter().all(|requirement| requirement.matches(node_labels))
             && self.fields.iter().all(|requirement| requirement.accepts(Some(field(requirement))))

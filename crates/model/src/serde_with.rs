@@ -46,7 +46,7 @@ pub mod text_or_bytes {
     /// Reads a string or a list.
     ///
     /// # Errors
-    /// The value is neither, or a number is not a byte.
+    /// The value is neither a string nor a list, or a number of the list is not a byte.
     pub fn deserialize<'de, D: Deserializer<'de>, T: From<Vec<u8>>>(deserializer: D) -> Result<T, D::Error> {
         deserializer.deserialize_any(Bytes).map(T::from)
     }

@@ -1,9 +1,9 @@
 //! Interned strings.
 //!
 //! The host owns one table and announces each symbol to the replicas before its first use. Interned pods and nodes keep
-//! their symbols in use ([`Uses`]). Once most symbols are unused, they are freed step by step: replicas are informed,
-//! and another string gets the number later. A fixed prefix of well-known names has the same symbols in every table,
-//! permanently and without being announced.
+//! their symbols in use ([`Uses`]). Once most symbols are unused, they are freed step by step. The replicas are
+//! informed, and the number of a freed symbol is later given to another string. A fixed prefix of well-known names has
+//! the same symbols in every table, permanently and without being announced.
 
 mod journal;
 mod temporary;
@@ -94,11 +94,11 @@ pub struct Symbols {
     returned: Returned,
     /// A buffer for the symbols of the object that is being interned.
     of_object: Vec<Sym>,
-    /// A buffer that is empty between two calls of [`Self::take_back`], which exchanges it with the returned symbols.
+    /// An empty buffer. [`Self::take_back`] exchanges it with the list of returned symbols, and empties it again.
     taken_back: Vec<UsedSymbols>,
 }
 
-/// The symbols of [`Uses`] that were dropped, on any thread.
+/// The symbols of dropped [`Uses`]. Any thread may drop a `Uses`.
 type Returned = Arc<Mutex<Vec<UsedSymbols>>>;
 
 /// The number of returned objects for which memory is kept. When more objects are dropped at once, the memory beyond
@@ -113,7 +113,7 @@ const FOR_EVER: u32 = u32::MAX;
 /// names and the texts that a kubelet reports.
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// The number of unused symbols below which none is freed. This many symbols with their texts take a megabyte or two.
+/// While fewer symbols are unused, none is freed. This many symbols with their texts take a megabyte or two.
 const MIN_UNUSED: usize = 1 << 14;
 
 /// The number of symbols that one step of freeing looks at. A step takes some microseconds.
@@ -162,7 +162,8 @@ impl Clone for Symbols {
 }
 
 impl Symbols {
-    /// The symbol of `text`, which is made if necessary. It is never freed. This is for names from the configuration.
+    /// The symbol of `text`, which is made if necessary and is never freed. The method is for names from the
+    /// configuration.
     pub fn intern(&mut self, text: &str) -> Sym {
         let sym = self.enter(text);
         if let Some(uses) = self.uses.get_mut(sym.index()) {
@@ -207,16 +208,16 @@ impl Symbols {
         self.len() == 0
     }
 
-    /// A number that grows whenever a string gets a symbol or loses it. Callers that looked strings up must then do it
-    /// again.
+    /// A number that grows whenever a string gets a symbol or loses it. A caller that looked up strings must look them
+    /// up again when this number has grown.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// A number that grows whenever symbols were freed. Results that were computed from the text of a symbol, and that
-    /// are kept longer than its pods and nodes, hold as long as the number stays the same. Afterwards the symbol may
-    /// stand for another string.
+    /// A number that grows whenever symbols were freed. A freed symbol may later stand for another string. If a caller
+    /// computes a result from the text of a symbol, and keeps the result longer than the pods and nodes with this
+    /// symbol, the result holds only as long as this number stays the same.
     #[must_use]
     pub fn n_sweeps(&self) -> u64 {
         self.n_sweeps
@@ -245,7 +246,7 @@ impl Symbols {
         }
         let Some(slot) = self.texts.get_mut(index) else { return };
         if *slot != text && !slot.is_empty() {
-            // The text may have been announced with another number before.
+            // The text may have been announced before with another number.
             if self.by_text.get(slot) == Some(&sym) {
                 self.by_text.remove(slot);
             }
@@ -260,13 +261,13 @@ impl Symbols {
 
     /// Undoes everything since `earlier` was cloned from this table.
     pub fn return_to(&mut self, earlier: Self) {
-        // Callers that looked strings up since then must look them up again.
+        // Callers that looked up strings after `earlier` was cloned must look them up again.
         let (version, n_sweeps) = (self.version + 1, self.n_sweeps + 1);
         *self = Self { version, n_sweeps, ..earlier };
     }
 
-    /// The symbols from number `first` on with their texts, at most `limit`. Well-known and freed symbols are left out.
-    /// Also returns the number at which the next call begins; `None` at the end.
+    /// At most `limit` symbols with their texts, from number `first` on. Well-known and freed symbols are left out. The
+    /// second value is the number at which the next call begins; it is `None` at the end.
     pub fn portion(&self, first: usize, limit: usize) -> (Vec<(Sym, Arc<str>)>, Option<usize>) {
         let first = first.max(WELL_KNOWN.len());
         let end = first.saturating_add(limit).min(self.texts.len());
@@ -301,8 +302,8 @@ impl Symbols {
 
 /// Methods that make and free symbols.
 impl Symbols {
-    /// Counts the uses that have ended. Once half of the symbols are unused, frees some of them in each call, so the
-    /// caller should call often. An unused symbol for which `is_held` holds is kept for now.
+    /// Subtracts the uses that have ended. Once half of the symbols are unused, each call frees some of them, so the
+    /// caller should call often. An unused symbol for which `is_held` holds is not freed.
     pub fn free_unused(&mut self, is_held: impl Fn(Sym) -> bool) {
         self.take_back();
         let is_due = self.n_unused >= MIN_UNUSED && self.n_unused * 2 >= self.len();
@@ -322,8 +323,8 @@ impl Symbols {
         self.n_sweeps += u64::from(self.free.len() > n_free);
     }
 
-    /// Frees symbols from now on as soon as they are unused. Tests call this, because they would otherwise have to be
-    /// long.
+    /// Makes the table free symbols as soon as they are unused. Tests call this method, because they would otherwise
+    /// need many symbols.
     pub fn free_eagerly(&mut self) {
         self.is_eager = true;
     }

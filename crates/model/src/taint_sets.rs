@@ -2,8 +2,8 @@
 
 use crate::pod::Taint;
 
-/// The taint sets by id; 0 is the empty set. A replica counts nothing, because the owner of the table decides which set
-/// has an id.
+/// The taint sets by id; 0 is the empty set. A replica does not count the nodes of a set, because the owner of the
+/// table decides which set has an id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaintSets {
     sets: Vec<Vec<Taint>>,

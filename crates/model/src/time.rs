@@ -4,8 +4,8 @@ use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds of a clock that never steps. Until the wall clock is set, they equal the milliseconds since 1970.
-/// Backoff ends at whole seconds.
+/// Milliseconds of a clock that never jumps. The value equals the milliseconds since 1970 until somebody sets the wall
+/// clock. Backoff ends at whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(pub u64);
 

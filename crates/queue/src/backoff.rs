@@ -1,4 +1,4 @@
-//! The time for which a pod waits after an attempt that failed.
+//! The time that a pod waits after a failed attempt.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// Kubernetes' defaults: one second, up to ten.
+    /// Kubernetes' defaults: one second at first, and at most ten seconds.
     fn default() -> Self {
         Self { initial: 1000, max: 10_000 }
     }
@@ -29,8 +29,8 @@ impl Backoff {
         u64::try_from(backoff_duration(count, initial, max).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The time from which a pod that failed `count` times, last at `failed_at`, may be tried again; `None` when it
-    /// need not wait.
+    /// The time from which a pod may be tried again after `count` failures, the last one at `failed_at`. `None` if the
+    /// pod need not wait.
     #[must_use]
     pub fn end(self, failed_at: Time, count: u32) -> Option<Time> {
         (count > 0 && self.max > 0).then(|| failed_at + self.duration(count))

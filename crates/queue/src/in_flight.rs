@@ -1,8 +1,8 @@
 //! Pods in the middle of an attempt, and the events since the attempt began.
 //!
 //! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod. The latest
-//! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If the attempt of a pod that missed events fails,
-//! the pod is tried again after its backoff, as if a missed event had concerned it.
+//! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If an attempt fails and events of its time are no
+//! longer kept, the pod is tried again after its backoff, as if a missing event had concerned the pod.
 
 use berth_model::PodUid;
 use std::{
@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 
 use crate::object_event::ObjectEvent;
 
-/// The number of events that are kept for all running attempts together. An attempt that does not wait at Permit sees
-/// only a few.
+/// The number of events that are kept for all running attempts together. During an attempt that does not wait at
+/// Permit, only a few events come.
 pub(crate) const MAX_EVENTS: usize = 8_192;
 
 /// The number of bytes that the objects of these events may hold: enough for a few thousand pods of usual size.
@@ -24,7 +24,7 @@ pub(crate) const MAX_BYTES: usize = 32 << 20;
 /// The label under which metrics count activations.
 pub(crate) static FORCE_ACTIVATE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("ForceActivate"));
 
-/// The running attempts, and the log of events since the oldest of them began.
+/// The running attempts, and the log of events since the oldest running attempt began.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     attempts: FxHashMap<PodUid, Attempt>,
@@ -44,12 +44,12 @@ struct Attempt {
     is_activated: bool,
 }
 
-/// The events since an attempt began.
+/// What happened since an attempt began.
 #[derive(Debug, Default)]
 pub(crate) struct Meanwhile {
     pub(crate) events: Vec<Arc<ObjectEvent>>,
-    /// Whether the pod is tried again regardless of the remaining events: it was activated, or the log no longer holds
-    /// every event since its attempt began.
+    /// Whether the pod is tried again regardless of the remaining events. This is so if the pod was activated, or if
+    /// the log no longer holds every event since its attempt began.
     pub(crate) tries_again: bool,
 }
 
@@ -96,8 +96,8 @@ impl InFlight {
         Meanwhile { events, tries_again: is_activated || since < self.first }
     }
 
-    /// Ends the attempt, and drops events that no other attempt needs. A pod that is not in flight is ignored: an
-    /// attempt ends before PreBind, and the pod leaves the scheduler later.
+    /// Ends the attempt, and drops events that no other attempt needs. A pod that is not in flight is ignored: the
+    /// attempt of a pod ends before PreBind, and the pod leaves the scheduler later.
     pub(crate) fn end(&mut self, uid: &str) {
         let Some((uid, attempt)) = self.attempts.remove_entry(uid) else { return };
         self.begun.remove(&(attempt.since, uid));

@@ -11,7 +11,7 @@ pub struct PendingPods {
     pub active: usize,
     /// Pods in backoffQ.
     pub backoff: usize,
-    /// Unschedulable pods, without gated pods.
+    /// Unschedulable pods. Gated pods are not included.
     pub unschedulable: usize,
     /// Pods that a PreEnqueue plugin keeps out of activeQ.
     pub gated: usize,
@@ -45,7 +45,7 @@ impl SubQueue {
 pub struct QueueMetrics {
     /// Pods that entered a queue, by queue and event label.
     pub incoming: BTreeMap<(SubQueue, Arc<str>), u64>,
-    /// The number of pods that wait, by the plugin that rejected them and their `schedulerName`.
+    /// The number of waiting pods, by the plugin that rejected the pods and by the pods' `schedulerName`.
     pub unschedulable: BTreeMap<(Arc<str>, Sym), i64>,
     /// The number of events that are kept for running attempts, by label.
     pub in_flight_events: BTreeMap<Arc<str>, usize>,

@@ -1,4 +1,4 @@
-//! How a pod entered a part of the queue, for the log.
+//! The move of a pod into a part of the queue, as the log reports it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{metrics::SubQueue, record::QueuedPod};
 /// A pod that enters a part of the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Movement<'a> {
-    /// The pod as it enters.
+    /// The pod with its state after the move.
     pub record: &'a QueuedPod,
     /// The part of the queue.
     pub queue: SubQueue,
@@ -26,7 +26,7 @@ pub struct MoveReason<'a> {
     pub cause: MoveCause,
 }
 
-/// The causes of moves. kube-scheduler has other log lines for each cause.
+/// The causes of moves. kube-scheduler writes a different log line for each cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveCause {
     /// The pod appeared, an event of another object moved it, or time passed.

@@ -14,8 +14,8 @@ pub struct Nominator {
 }
 
 impl Nominator {
-    /// Nominates `pod` to `node`, or removes its nomination if `node` is [`Sym::NONE`]. It replaces an earlier
-    /// nomination.
+    /// Nominates `pod` to `node`, or removes its nomination if `node` is [`Sym::NONE`]. A new nomination replaces an
+    /// earlier one.
     pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
         self.remove(&pod.uid);
         if !node.is_none() {
@@ -25,8 +25,8 @@ impl Nominator {
         }
     }
 
-    /// Follows a change to the pod's object. If neither the old nor the new object has a nomination, the nomination in
-    /// memory stays.
+    /// Updates the nominations after a change to the pod's object. If neither the old nor the new object has a
+    /// nomination, the nominator keeps the nomination that it has.
     pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
         let both_empty = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
         let node = if both_empty { self.node_of(&new.uid).unwrap_or_default() } else { new.nominated_node_name };

@@ -16,7 +16,7 @@ pub struct ObjectEvent {
     pub label: Arc<str>,
 }
 
-/// The object before and after the event; `None` where it did not exist.
+/// The object before and after the event. The state is `None` where the object did not exist.
 #[derive(Clone, Debug)]
 pub enum EventObjects {
     /// The event has no particular object.
@@ -53,7 +53,7 @@ pub struct PodEventLabels {
     pub added: Arc<str>,
     /// A pod changed in any way.
     pub updated: Arc<str>,
-    /// A pod is gone, or now has a node.
+    /// A pod is gone, or has got a node.
     pub deleted: Arc<str>,
     /// The beginning of the label for a change of the waiting pod itself; the name of the action follows.
     own: &'static str,
@@ -75,7 +75,7 @@ impl PodEventLabels {
         if features.has(Feature::PodEventsByKind) { &OF_1_37 } else { &OF_1_36 }
     }
 
-    /// An event of the waiting pod itself.
+    /// An event about a change of the waiting pod itself.
     #[must_use]
     pub fn own_update(&self, actions: u32, objects: EventObjects) -> ObjectEvent {
         let event = ClusterEvent::new(ObjectEvent::TARGET_POD, actions);
@@ -84,7 +84,7 @@ impl PodEventLabels {
     }
 }
 
-/// The data that all events of one kind share. Callers with frequent events make it once.
+/// The data that all events of one kind share. Callers with frequent events make this value once.
 #[derive(Clone, Debug)]
 pub struct ObjectEventKind {
     event: Arc<ClusterEvent>,
@@ -121,14 +121,14 @@ impl ObjectEvent {
         ObjectEventKind::new(resource, actions).object_event(objects)
     }
 
-    /// An event that concerns every waiting pod, whichever plugin rejected it.
+    /// An event that concerns every waiting pod, regardless of the plugin that rejected the pod.
     pub(crate) fn wildcard(label: &str) -> Self {
         let event = Arc::new(ClusterEvent::new("*", ClusterEvent::ALL));
         Self { event, objects: EventObjects::Cluster, label: Arc::from(label) }
     }
 
-    /// An estimate of the bytes that the event holds. The estimate counts both states of the object, because the event
-    /// may now be the only holder.
+    /// An estimate of the bytes that the event holds. The estimate counts both states of the object, because no other
+    /// part of the program may hold the object any more.
     pub(crate) fn bytes(&self) -> usize {
         let objects = match &self.objects {
             EventObjects::Cluster => 0,

@@ -17,7 +17,7 @@ use crate::{
 /// The key that a QueueSort plugin gives a pod; smaller keys come first.
 pub(crate) type SortKey = (i64, i64);
 
-/// The place of a waiting pod, with the key under which the place holds it.
+/// The place of a waiting pod, with the pod's key in this place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// activeQ.
@@ -37,7 +37,7 @@ pub(crate) struct WaitingPod {
     pub(crate) place: Place,
 }
 
-/// All waiting pods. Each is in one place.
+/// All waiting pods. Each pod is in one place.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     pods: FxHashMap<PodUid, WaitingPod>,
@@ -219,7 +219,7 @@ impl Places {
     }
 }
 
-/// Adds pods that come after `visited` until `portion` has `limit` of them.
+/// Adds pods that come after `visited`, until `portion` has `limit` pods.
 fn visit<K: Copy + Ord>(pods: &BTreeMap<K, PodUid>, visited: &mut Option<K>, limit: usize, portion: &mut Vec<PodUid>) {
     let left = limit.saturating_sub(portion.len());
     let begin = visited.map_or(Bound::Unbounded, Bound::Excluded);

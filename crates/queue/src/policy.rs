@@ -1,4 +1,4 @@
-//! The questions that the queue asks plugins, and the reports of the queue.
+//! The questions that the queue asks plugins, and the moves that the queue reports.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use berth_model::{Pod, Time};
 
 use crate::{movement::Movement, object_event::ObjectEvent};
 
-/// The plugins as the queue sees them.
+/// The interface through which the queue asks plugins.
 pub trait Policy {
-    /// Whether this pod may enter activeQ. `gated_by` names the plugin that kept it out the last time; that plugin is
-    /// asked first.
+    /// Whether this pod may enter activeQ. `gated_by` names the plugin that kept the pod out the last time. That plugin
+    /// is asked first.
     fn pre_enqueue(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate;
 
     /// The sort key of the pod in activeQ; smaller keys come first.
@@ -19,11 +19,11 @@ pub trait Policy {
     /// events for which the plugin registered.
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, object_event: &ObjectEvent) -> bool;
 
-    /// Whether [`Self::hint`] of that plugin gives the same answer for all pods that [are alike](Pod::is_equivalent). A
-    /// pod that is itself an object of `object_event` is an exception.
+    /// Whether [`Self::hint`] of that plugin gives the same answer for all pods that [are
+    /// equivalent](Pod::is_equivalent). A pod that is itself an object of `object_event` is an exception.
     fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool;
 
-    /// Hears that a pod enters a part of the queue. This is for the log; nothing depends on it.
+    /// Reports that a pod enters a part of the queue. The report is for the log. No behaviour depends on it.
     fn moved(&mut self, _movement: Movement<'_>) {}
 }
 

@@ -1,7 +1,7 @@
 //! The pool of unschedulable pods, including gated pods.
 //!
-//! Pods of one equivalence class that the same plugins rejected form a group, so that plugins are asked only once for
-//! each group what an event means.
+//! Pods of one equivalence class that the same plugins rejected form a group. For each event, plugins are asked only
+//! once about a group.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +14,11 @@ use rustc_hash::FxHashMap;
 
 use crate::record::QueuedPod;
 
-/// A counter of pods that enter a place of the queue. It breaks ties.
+/// The number of a pod that entered a place of the queue. A later pod has a higher number. The number decides between
+/// pods with equal keys.
 pub(crate) type Arrival = u64;
 
-/// The number of a group; numbers are given in the order in which groups are made.
+/// The number of a group. A group that was made later has a higher number.
 pub(crate) type GroupId = u64;
 
 /// Pods of one equivalence class, rejected by the same plugins.
@@ -135,7 +136,7 @@ impl Pool {
     }
 }
 
-/// Whether pods of one class were rejected by the same plugins.
+/// Whether the same plugins rejected two pods of one class.
 fn is_rejected_alike(one: &QueuedPod, other: &QueuedPod) -> bool {
     one.rejectors == other.rejectors && one.pending == other.pending && one.gated_by == other.gated_by
 }

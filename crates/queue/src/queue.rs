@@ -26,7 +26,7 @@ use crate::{
 /// The settings of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The time for which a pod waits after a failed attempt.
+    /// The backoff of a pod after a failed attempt.
     pub backoff: Backoff,
     /// The milliseconds after which an unschedulable pod is tried again although no event moved it.
     pub max_in_unschedulable_pool: u64,
@@ -38,7 +38,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// The default for the pool is five minutes, as in kube-scheduler: if a queueing hint misses an event, the pod
+    /// The default time in the pool is five minutes, as in kube-scheduler. If a queueing hint misses an event, the pod
     /// waits no longer than this time.
     fn default() -> Self {
         Self {
@@ -58,8 +58,8 @@ impl Settings {
     }
 
     /// Rounds the end of a backoff, or the current time that is compared with such an end. If pods may be taken early,
-    /// it rounds to whole seconds, so that the pods of one second are sorted by QueueSort. Otherwise it changes
-    /// nothing.
+    /// the time is rounded to whole seconds, so that QueueSort sorts the pods of one second. Otherwise the time is not
+    /// changed.
     fn window(self, time: Time) -> Time {
         if self.pops_from_backoff { time.whole_second() } else { time }
     }
@@ -87,7 +87,7 @@ impl Queue {
         Self { settings, ..Self::default() }
     }
 
-    /// Replaces the settings. A pod that is in backoffQ already keeps the end of its backoff.
+    /// Replaces the settings. The backoff of a pod that is already in backoffQ does not change.
     pub fn set_settings(&mut self, settings: Settings) {
         self.settings = settings;
     }
@@ -97,16 +97,16 @@ impl Queue {
         self.registrations.set(registrations);
     }
 
-    /// The next pod to try. It is in flight until [`Queue::done`] or [`Queue::requeue`]. When activeQ is empty, a
-    /// rejected pod is taken out of backoffQ early (`SchedulerPopFromBackoffQ`). It is not taken in the millisecond of
-    /// its rejection, because pods that keep moving each other would otherwise prevent the caller from receiving
-    /// events.
+    /// The next pod to try. The pod is in flight until [`Queue::done`] or [`Queue::requeue`]. When activeQ is empty, a
+    /// rejected pod is taken out of backoffQ early (`SchedulerPopFromBackoffQ`). A pod is not taken in the millisecond
+    /// of its rejection: pods that keep moving each other would otherwise prevent the caller from receiving events.
     pub fn pop(&mut self, now: Time) -> Option<QueuedPod> {
         self.pop_unless(now, |_| false)
     }
 
-    /// Like [`Self::pop`], but passes over pods for which `is_to_wait` holds, and returns `None` if it holds for every
-    /// pod. The passed pods keep their places. While a passed pod is in activeQ, no pod is taken out of backoffQ early.
+    /// Like [`Self::pop`], but skips pods for which `is_to_wait` holds, and returns `None` if `is_to_wait` holds for
+    /// every pod. The skipped pods keep their places. While a skipped pod is in activeQ, no pod is taken out of
+    /// backoffQ early.
     pub fn pop_unless(&mut self, now: Time, mut is_to_wait: impl FnMut(&QueuedPod) -> bool) -> Option<QueuedPod> {
         let uid = if self.places.first_active().is_some() {
             self.places.active().find(|record| !is_to_wait(record))?.pod.uid.clone()
@@ -132,7 +132,7 @@ impl Queue {
         self.in_flight.end(uid);
     }
 
-    /// The time from which [`Queue::pop`] returns a pod, if no event comes before.
+    /// The time from which [`Queue::pop`] returns a pod, unless an event comes before that time.
     #[must_use]
     pub fn ready_at(&self) -> Option<Time> {
         if self.places.first_active().is_none() { self.early_at() } else { Some(Time(0)) }
@@ -144,7 +144,7 @@ impl Queue {
         first.map(|record| record.queued_at + 1)
     }
 
-    /// The time at which [`Queue::flush`] next has something to do.
+    /// The time at which [`Queue::flush`] next has pods to move, or pods to check.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let leftover = (!self.places.pool().is_empty()).then_some(self.next_leftover_flush);
@@ -177,7 +177,7 @@ impl Queue {
         PodEventLabels::of(self.settings.features)
     }
 
-    /// Whether the pod waits in the queue; a pod in flight does not.
+    /// Whether the pod waits in the queue. A pod in flight does not wait.
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {
         self.places.get(uid).is_some()
@@ -200,7 +200,7 @@ impl Queue {
         self.places.sizes()
     }
 
-    /// The earliest [`QueuedPod::queued_at`] of the waiting pods. The pod that it belongs to has waited longest since it
+    /// The earliest [`QueuedPod::queued_at`] of the waiting pods. The pod with this time has waited longest since it
     /// was added or last tried.
     #[must_use]
     pub fn longest_waits_since(&self) -> Option<Time> {
@@ -229,10 +229,10 @@ impl Queue {
     }
 }
 
-/// The following methods move records between places.
+/// Methods that move records between places.
 impl Queue {
-    /// Asks PreEnqueue again about pods in activeQ and backoffQ for which `concerns` holds. The caller does this when a
-    /// plugin that was not asked about these pods serves again.
+    /// Asks PreEnqueue again about the pods in activeQ and backoffQ for which `concerns` holds. The caller does this
+    /// when a plugin serves again that could not be asked about these pods before.
     pub fn check_gates(&mut self, concerns: impl Fn(&Pod) -> bool, policy: &mut dyn Policy) {
         let past = self.iter().filter(|(record, place)| *place != SubQueue::Unschedulable && concerns(&record.pod));
         let mut uids: Vec<PodUid> = past.map(|(record, _)| record.pod.uid.clone()).collect();
@@ -262,7 +262,8 @@ impl Queue {
         self.places.put(record, place);
     }
 
-    /// Moves the pod through PreEnqueue into activeQ, or into the pool when a plugin closes the gate.
+    /// Asks PreEnqueue about the pod. If a plugin keeps the pod out, moves the pod into the pool, and otherwise into
+    /// activeQ.
     fn enter_active(&mut self, mut record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
         if passes_gate(&mut record, policy) {
             self.enter_active_ungated(record, reason, now, policy);
@@ -286,11 +287,11 @@ impl Queue {
         self.put(record, Place::Active(key, arrival));
     }
 
-    /// Moves the pod into backoffQ while its backoff lasts, otherwise into activeQ. PreEnqueue is asked before the pod
-    /// may be tried.
+    /// Moves the pod into backoffQ while its backoff lasts, and otherwise into activeQ. PreEnqueue is asked before the
+    /// pod may be tried.
     fn enter_backoff(&mut self, mut record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
         let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, reason, now, policy) };
-        // A pod that cannot be taken early passes PreEnqueue when its backoff is over.
+        // If pods are never taken out of backoffQ early, PreEnqueue is asked when the backoff is over.
         if self.settings.pops_from_backoff && !passes_gate(&mut record, policy) {
             return self.enter_pool(record, reason, false, policy);
         }
@@ -319,7 +320,7 @@ impl Queue {
         (end >= self.settings.window(now)).then_some(end)
     }
 
-    /// Moves the pod into the pool. `is_gated` says that a plugin kept the pod out of activeQ just now.
+    /// Moves the pod into the pool. `is_gated` says whether a plugin has just kept the pod out of activeQ.
     fn enter_pool(&mut self, record: QueuedPod, reason: MoveReason<'_>, is_gated: bool, policy: &mut dyn Policy) {
         let arrival = self.places.arrive();
         self.note_movement(Movement { record: &record, queue: SubQueue::Unschedulable, reason, is_gated }, policy);
@@ -332,7 +333,7 @@ impl Queue {
         policy.moved(movement);
     }
 
-    /// Puts the pod back where it was, with the key that its object has now.
+    /// Puts the pod back into its previous place, with the key of its newest object.
     fn put_back(&mut self, record: QueuedPod, place: Place, policy: &mut dyn Policy) {
         let key = |policy: &mut dyn Policy| policy.sort_key(&record.pod, record.queued_at);
         let place = match place {
@@ -344,7 +345,7 @@ impl Queue {
     }
 }
 
-/// Asks PreEnqueue. If a plugin keeps the pod out, the record names the plugin afterwards.
+/// Asks PreEnqueue. If a plugin keeps the pod out, the record names that plugin afterwards.
 fn passes_gate(record: &mut QueuedPod, policy: &mut dyn Policy) -> bool {
     match policy.pre_enqueue(&record.pod, record.gated_by.as_deref()) {
         Gate::Open => {

@@ -27,14 +27,15 @@ pub struct QueuedPod {
     /// Whether the pod was last moved because it had stayed too long in the pool. Such a move is a sign that a hint
     /// missed an event.
     pub was_flushed: bool,
-    /// The time when the pod was last flushed; 0 if it was never flushed, or if an attempt followed.
+    /// The time when the pod was last flushed. 0 if the pod was never flushed, or if an attempt came after the flush.
     pub(crate) flushed_at: Time,
     /// Whether the search for the pod's node took long in the last attempt, with or without success.
     pub had_long_search: bool,
     /// Whether plugins took long for the pod in the last attempt.
     pub had_long_calls: bool,
-    /// The label of the event that brought the pod since its last attempt, as in metrics: its creation, or the event
-    /// that moved it out of the pool. `None` if it only waited for the end of its backoff.
+    /// The label of the event that brought the pod since its last attempt, as in metrics. The event is the pod's
+    /// creation, or the event that moved the pod out of the pool. `None` if the pod only waited for the end of its
+    /// backoff.
     pub brought_by: Option<Arc<str>>,
     pub(crate) unschedulable_count: u32,
     pub(crate) consecutive_errors: u32,

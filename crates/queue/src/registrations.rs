@@ -18,10 +18,10 @@ pub struct PluginEvents {
 }
 
 impl PluginEvents {
-    /// Records the events for which a plugin registered. A plugin that registered for new nodes but not for taints gets
-    /// updates of taints as well: a node that is added with a taint becomes usable by that update alone
-    /// (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`). The plugin's pods are tried again after each such
-    /// update, because its hint knows nothing of taints.
+    /// Records the events for which a plugin registered. If a plugin registered for new nodes, it gets updates of
+    /// taints as well. A node that is added with a taint may become usable when only its taint changes, and a plugin
+    /// without this registration would miss the change (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`). The
+    /// plugin's pods are tried again after each such update, because the plugin's hint knows nothing of taints.
     #[must_use]
     pub fn new(plugin: Arc<str>, events: Option<Vec<ClusterEvent>>) -> Self {
         let mut events = events;
@@ -39,7 +39,8 @@ impl PluginEvents {
     }
 }
 
-/// Whether a registration covers an event. A generic `Update` reaches only plugins that asked for every update bit.
+/// Whether a registration covers an event. A general `Update` reaches only plugins that registered for every kind of
+/// update.
 #[must_use]
 pub fn matches(registered: &ClusterEvent, event: &ClusterEvent) -> bool {
     if registered.resource == "*" && registered.actions == ClusterEvent::ALL {
@@ -71,7 +72,7 @@ impl Registrations {
         self.by_scheduler.values().flatten().any(|plugin| plugin.hears(event))
     }
 
-    /// The plugins of all profiles that registered for the event. A plugin may occur several times.
+    /// The plugins of all profiles that registered for the event. A plugin may be listed several times.
     pub(crate) fn hearing<'a>(&'a self, event: &'a ClusterEvent) -> impl Iterator<Item = &'a str> {
         let plugins = self.by_scheduler.values().flatten().filter(|plugin| plugin.hears(event));
         plugins.map(|plugin| &*plugin.plugin)

@@ -118,7 +118,7 @@ fn a_rejected_pod_waits_for_its_plugins_event_and_its_backoff() {
     assert_eq!(pop_name(&mut queue).as_deref(), Some("p"));
 }
 
-/// What had a pod tried is the event that moved it, and not the end of the backoff that followed.
+/// The event that moved a pod is the reason for its attempt. The end of the backoff after that event is not the reason.
 #[test]
 fn a_pod_names_the_event_that_brought_it_back() {
     let (mut queue, mut policy) = (queue(), Fake::default());
@@ -231,7 +231,8 @@ fn settings_of(release: Release) -> Settings {
     Settings { features: Features::of(release), ..Settings::default() }
 }
 
-/// A pod was rejected and flushed after five minutes. A plugin that registered for every event gated it on its way.
+/// A pod was rejected and flushed after five minutes. On its way to activeQ, a plugin gated the pod. This plugin
+/// registered for every event.
 #[test]
 fn a_pod_that_was_flushed_and_gated_waits_another_five_minutes_from_1_37_on() {
     for (release, n_asked) in [(Release::V1_36, 5), (Release::V1_37, 1)] {
@@ -293,7 +294,7 @@ fn activation_needs_no_event() {
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
 }
 
-/// A plugin may activate a pod any number of times while it holds it at Permit.
+/// While a plugin holds a pod at Permit, the plugin may activate the pod any number of times.
 #[test]
 fn a_pod_in_flight_is_activated_once() {
     let (mut queue, mut policy) = (queue(), Fake::default());
@@ -325,7 +326,7 @@ fn a_pod_that_is_held_for_long_keeps_so_many_events_and_no_more() {
         queue.move_all(&event, |_| true, NOON, &mut policy);
     }
     assert_eq!(n_kept(&queue), (MAX_BYTES >> 20) - 1, "they hold a megabyte each, and a little more");
-    // No hint says yes to the remaining events, but one may have said yes to the dropped events.
+    // No hint returns true for the remaining events. A hint may have returned true for the dropped events.
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     assert_eq!(place_of(&queue, "held"), Some(SubQueue::Backoff));
 }

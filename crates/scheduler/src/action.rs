@@ -83,16 +83,16 @@ pub enum Request {
         /// The extender.
         extender: ExtenderIdx,
     },
-    /// Patch the pod's `status`, computed from this change alone. Answer a failure with
+    /// Patch the pod's `status`. The patch is computed from this change alone. Answer a failure with
     /// [`crate::Event::StatusPatchFailed`].
     PatchStatus(StatusChange),
-    /// Carry out a plugin's effects; no pod waits for them.
+    /// Carry out a plugin's effects. No pod waits for these effects.
     Effects(PluginEffects),
     /// Carry out a plugin's effects in order, and answer with [`crate::Event::EffectsFinished`].
     AwaitedEffects(PluginEffects),
 }
 
-/// A change of a pod's `status`.
+/// A change of a pod's `status`, with the old values from which the patch is computed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusChange {
     /// The attempt that the change is part of; `None` for a change outside of attempts.
@@ -128,13 +128,13 @@ pub struct PluginEffects {
     pub held: HeldBytes,
 }
 
-/// An effect that the plugin was granted.
+/// An effect that was granted to the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantedEffect {
     /// The effect.
     pub effect: Effect,
     /// The `metadata.uid` that the object must still have, because the grant is for a change to the pod of the cycle or
-    /// of one of its claims. `None` if the change may be of any object with the name, or if the same answer created the
+    /// to one of its claims. `None` if the grant is for any object with the name, or if the same answer created the
     /// object.
     pub uid: Option<Box<str>>,
 }
@@ -151,10 +151,10 @@ pub enum Supervision {
         plugin: String,
         /// The binary that was to take over.
         version: PluginVersion,
-        /// Whether the binary serves now.
+        /// Whether the binary serves the profile.
         result: Result<(), SwapError>,
-        /// The number of pods that the plugin held at Permit and that go on without its answer, because what serves now
-        /// does not implement Permit.
+        /// The number of pods that the plugin held at Permit and that continue without its answer, because the new
+        /// binary does not implement Permit.
         n_released: usize,
     },
     /// A component faulted ([`crate::Event::PluginFaulted`]). The supervisor decides about the consequences.
@@ -165,7 +165,7 @@ pub enum Supervision {
         digest: Digest,
         /// The reason, as a text that follows the plugin's name.
         reason: String,
-        /// The processor time of the call, and of the start of the instance that the fault cost.
+        /// The processor time of the call and of the start of the lost instance.
         took: Duration,
         /// The pod that the call was about, and its owner.
         pod: Option<(PodRef, OwnerId)>,
@@ -181,7 +181,8 @@ pub enum Supervision {
 /// The pods of one owner, which are held back because a plugin faulted over them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldPods {
-    /// The controller, such as `ReplicaSet default/web`; `None` if the pod has none and is held back alone.
+    /// The controller, such as `ReplicaSet default/web`. `None` if the pod has no controller; then only this pod is
+    /// held back.
     pub controller: Option<String>,
     /// The pod over which the plugin faulted, as `namespace/name`.
     pub pod: String,
@@ -206,8 +207,7 @@ impl fmt::Display for HeldPods {
 pub enum Notice {
     /// Write an event about a pod.
     Event(EventRecord),
-    /// A plugin asked for an effect that the operator did not grant or that makes no sense. The effect was not carried
-    /// out.
+    /// A plugin asked for an effect that the operator did not grant or that is invalid. The effect was not carried out.
     EffectRefused {
         /// The pod of the cycle.
         pod: PodRef,
@@ -240,7 +240,7 @@ pub enum Notice {
         pod: PodRef,
         /// The time from the beginning to the choice of the node.
         total: Duration,
-        /// The steps of the search, in order, with the time that each took.
+        /// The steps of the search, in order, with the time of each step.
         steps: Vec<(Cow<'static, str>, Duration)>,
     },
     /// A line for the log.
@@ -250,7 +250,7 @@ pub enum Notice {
         /// The plugin that caused the event; empty if no plugin did.
         #[serde(with = "shared_text")]
         plugin: Arc<str>,
-        /// The place in the code that wrote the line. Lines from one place are alike.
+        /// The place in the code that wrote the line. Lines from one place differ only in their details.
         place: CodePlace,
         /// One line of text.
         message: String,

@@ -1,6 +1,6 @@
 //! Every pod from Reserve to PostBind.
 //!
-//! [`Bindings`] keeps the pods that wait, knows which input wakes each of them, and lets one pod at a time take a step
+//! [`Bindings`] keeps the pods that wait, knows which input wakes each pod, and lets one pod at a time take a step
 //! (`bindings/steps.rs`). A pod that takes a step is not in the table, so the indexes always describe pods that wait.
 
 mod announcements;
@@ -58,9 +58,9 @@ pub(crate) struct Bindings {
     watchers: FxHashMap<ObjectKey, BTreeSet<PodUid>>,
     /// The inputs from plugins and objects that are not delivered to pods yet.
     inbox: Inbox,
-    /// The pods that go on once the plugins of their profile have time to be asked.
+    /// The pods that continue once the plugins of their profile have time.
     ready: ReadyPods,
-    /// The pods that Permit has just released, often many at a time. They go on once the plugins have time.
+    /// The pods that Permit has just released, often many at a time. They continue once the plugins have time.
     released: ReadyPods,
     announcements: Announcements,
     /// The number of pods that Permit held and that the API server is being asked to bind.
@@ -78,20 +78,20 @@ struct SentByProfile {
     full: Vec<Sym>,
 }
 
-/// The number of pods that Permit held and that are bound at a time. Further pods that Permit held wait for the
-/// answers. The rate of requests to the API server is limited, and pods that were not held need not wait behind
-/// thousands of pods that one event released. At a few milliseconds for each request, this number is more than an API
-/// server handles.
+/// The maximum number of pods that Permit held and that are being bound at a time. Further pods that Permit held wait
+/// for the answers. The rate of requests to the API server is limited, and pods that Permit did not hold need not wait
+/// behind thousands of pods that one event released. A request takes a few milliseconds, so this number of requests is
+/// more than an API server handles.
 const HELD_SENT: usize = 32;
 
-/// The number of pods of a profile in binding at which no further pod of the profile is tried. The rate of requests to
-/// the API server is limited, and the pods that wait for it must not use up the room that all profiles share.
+/// The number of pods in binding at which no further pod of their profile is tried. The rate of requests to the API
+/// server is limited, and the pods that wait for requests must not use up the room that all profiles share.
 const SENT_OF_PROFILE: usize = 2_000;
 
 /// The pods about which plugins must be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
-    /// Permit has just released them.
+    /// The pods that Permit has just released.
     Released,
     Others,
 }
@@ -118,7 +118,7 @@ impl SentByProfile {
 }
 
 impl Bindings {
-    /// Assumes the pod on its node and takes it as far as possible without waiting.
+    /// Assumes the pod on its node, and takes the pod as far as possible without waiting.
     pub(crate) fn begin(&mut self, record: QueuedPod, choice: Choice, context: &mut Context) {
         let scheduler_name = record.pod.scheduler_name;
         let step = context.start_step(scheduler_name, choice.cycle);
@@ -129,8 +129,8 @@ impl Bindings {
         }
     }
 
-    /// Delivers an input to a pod at once, because queue and cache rely on it. A pod that is not in the table is
-    /// ignored.
+    /// Delivers an input to a pod immediately, because queue and cache rely on the delivery. A pod that is not in the
+    /// table is ignored.
     pub(crate) fn send(&mut self, uid: &PodUid, input: Input, context: &mut Context) {
         self.step(uid, input, context);
         self.go_on(context);
@@ -146,7 +146,7 @@ impl Bindings {
         is_here
     }
 
-    /// Notes that an object changed for which a pod may wait.
+    /// Notes that an object changed. Pods may wait for this object.
     pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
         for uid in self.watchers.get(object).into_iter().flatten() {
             if let Some(binding) = self.waiting.get(uid) {
@@ -156,9 +156,9 @@ impl Bindings {
         self.go_on(context);
     }
 
-    /// Notes that cache or queue have taken in a change of a pod. Plugins that read pods as objects hear of it by a watch
-    /// of its own, which may be earlier or later, and then they are asked at both times: at the second time, what they
-    /// know from both watches agrees.
+    /// Notes that the cache or the queue has taken in a change of a pod. Plugins that read pods as objects learn of the
+    /// change from another watch, which may be earlier or later. Plugins are asked at both times. At the second time,
+    /// the data from both watches agrees.
     pub(crate) fn pod_changed(&mut self, pod: &Pod, context: &mut Context) {
         if self.watchers.is_empty() {
             return;
@@ -167,7 +167,7 @@ impl Bindings {
         self.object_changed(&key, context);
     }
 
-    /// Notes that the cache has taken in a change of a node, as [`Self::pod_changed`] does for pods.
+    /// Notes that the cache has taken in a change of a node. [`Self::pod_changed`] does the same for pods.
     pub(crate) fn node_changed(&mut self, name: &str, context: &mut Context) {
         if !self.watchers.is_empty() {
             self.object_changed(&ObjectKey::named("v1/Node", "", name), context);
@@ -185,7 +185,8 @@ impl Bindings {
         }
     }
 
-    /// Moves pods on that have an input, or that wait for plugins to have time, as many as the turn has room for.
+    /// Moves on the pods that have an input, and the pods that wait for plugins to have time, as many as the turn has
+    /// room for.
     pub(crate) fn go_on(&mut self, context: &mut Context) {
         while !self.inbox.is_empty() {
             if !context.has_room() {
@@ -201,12 +202,12 @@ impl Bindings {
         self.ask_plugins(Ready::Released, context);
     }
 
-    /// Whether [`Self::go_on`] has inputs to deliver, which do not depend on the time of plugins.
+    /// Whether [`Self::go_on`] has inputs to deliver. The delivery does not depend on the time of plugins.
     pub(crate) fn has_input(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// Whether pods could go on if plugins had time to be asked or informed about them.
+    /// Whether pods could continue if plugins had time to be asked or informed about the pods.
     pub(crate) fn is_any_ready(&self) -> bool {
         !self.ready.is_empty() || !self.released.is_empty() || !self.announcements.is_empty()
     }
@@ -224,7 +225,7 @@ impl Bindings {
                 return;
             }
             let Some(attempt) = self.pods(which).pop(scheduler_name) else { continue };
-            // The attempt of the pod may have ended since then.
+            // The attempt of the pod may have ended since the pod became ready.
             let is_here = self.is_under_way(&attempt);
             let Some(mut binding) = is_here.then(|| self.take(&attempt.uid)).flatten() else { continue };
             match binding.question.take() {
@@ -261,7 +262,7 @@ impl Bindings {
         self.waiting.values().filter(|binding| binding.is_sent()).count()
     }
 
-    /// Carries out the effects that PostFilter plugins asked for about a pod that has no node. Returns the effects that
+    /// Carries out the effects that PostFilter plugins returned for a pod that has no node. Returns the effects that
     /// the host must carry out, by plugin.
     pub(crate) fn carry_out(
         &mut self,
@@ -283,7 +284,7 @@ impl Bindings {
         self.go_on_announcing(context);
     }
 
-    /// Informs new instances about pods for which they had no time before.
+    /// Informs new instances about the pods for which the instances had no time before.
     pub(crate) fn go_on_announcing(&mut self, context: &mut Context) {
         self.announcements.go_on(&self.waiting, context);
     }
@@ -293,9 +294,9 @@ impl Bindings {
         HeldProfiles { full: &self.sent.full, untold: self.announcements.untold() }
     }
 
-    /// Follows the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin
-    /// held go on. If the new plugin is out of service, they are rejected and wait for the plugin as other pods do.
-    /// Returns the number of pods that go on.
+    /// Handles the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin
+    /// held continue. If the new plugin is out of service, these pods are rejected and wait for the plugin as other
+    /// pods do. Returns the number of pods that continue.
     pub(crate) fn release_from_permit(
         &mut self,
         scheduler_name: Sym,
@@ -335,8 +336,8 @@ impl Bindings {
         n_released
     }
 
-    /// Follows a change of the PreBind plugins of this profile. A pod in the middle of PreBind goes on after the last
-    /// plugin that is done with it, wherever that plugin is now.
+    /// Handles a change of the PreBind plugins of this profile. A pod in the middle of PreBind continues after the last
+    /// plugin that is done with the pod, wherever this plugin stands in the new order.
     pub(crate) fn reorder_pre_bind(&mut self, scheduler_name: Sym, before: &[PluginIdx], after: &[PluginIdx]) {
         if before == after {
             return;
@@ -349,7 +350,7 @@ impl Bindings {
         }
     }
 
-    /// Follows a change of the positions of this profile's plugins. `places` contains their new positions.
+    /// Replaces the positions of this profile's plugins in all pods. `places` contains the new positions.
     pub(crate) fn move_plugins(&mut self, scheduler_name: Sym, places: &[PluginIdx]) {
         for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
             let place = |plugin: PluginIdx| places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);
@@ -366,7 +367,7 @@ impl Bindings {
     }
 
     /// Forgets the positions of extenders, because the extenders changed. An extender that is binding a pod still
-    /// decides whether it is bound; if it fails, no other extender is asked.
+    /// decides whether the pod is bound. If this extender fails, no other extender is asked.
     pub(crate) fn forget_extenders(&mut self) {
         for binding in self.waiting.values_mut() {
             if let Stage::ExtenderBind { extender } = &mut binding.stage {

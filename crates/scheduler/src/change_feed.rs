@@ -1,8 +1,9 @@
 //! The changes that keep a copy of the scheduler's state up to date.
 //!
 //! While a copy follows, cache, queue and bindings note the keys of changed entries. [`ChangeFeed`] collects the keys,
-//! each once. A batch contains the current values for some of them. A new copy gets everything in portions of the same
-//! size while changes go on. In one turn, the scheduling thread never does more for a copy than one batch.
+//! each key once. A batch contains the current values of some of these keys. A new copy gets the whole state in
+//! portions of the same size, while further changes come. In one turn, the scheduling thread never does more for a copy
+//! than one batch.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,8 +18,8 @@ use crate::{
     context::Context,
 };
 
-/// The maximum number of objects in one batch, where each pod or node counts as one object. They take less than a
-/// millisecond.
+/// The maximum number of objects in one batch, where each pod or node counts as one object. A full batch takes less
+/// than a millisecond.
 const BATCH: usize = 1024;
 
 /// The maximum number of symbols in one batch.
@@ -39,7 +40,7 @@ pub(crate) type Json = Arc<[u8]>;
 pub struct ChangeBatch {
     /// Whether the earlier batches are obsolete, so that the copy starts again.
     pub is_first: bool,
-    /// Whether the copy is complete with this batch: it equals the scheduler's state at that time.
+    /// Whether the copy is complete with this batch. A complete copy equals the scheduler's state at that time.
     pub is_complete: bool,
     /// The time at which the batch was made, by the scheduler's clock.
     pub as_of: Time,
@@ -107,7 +108,7 @@ impl PodPlace {
     }
 }
 
-/// A copy that follows a scheduler. Each gets the changes at its own pace.
+/// A copy that follows a scheduler. Each copy gets the changes at its own pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CopyKind {
     /// The copy that is shown to people: a [`ClusterView`](crate::ClusterView).
@@ -120,12 +121,12 @@ pub enum CopyKind {
 #[derive(Debug, Default)]
 pub(crate) struct ChangeFeeds {
     feeds: BTreeMap<CopyKind, ChangeFeed>,
-    /// A buffer that is empty between two calls of [`Self::gather`].
+    /// An empty buffer, which [`Self::gather`] fills and empties again.
     changed: Changed,
 }
 
 impl ChangeFeeds {
-    /// The next batch for a copy. The first call for a copy begins to note what changes.
+    /// The next batch for a copy. With the first call for a copy, the scheduler begins to note changes.
     pub(crate) fn batch(
         &mut self,
         copy: CopyKind,
@@ -152,7 +153,7 @@ impl ChangeFeeds {
         self.changed.clear();
     }
 
-    /// Notes nothing for the copy any more.
+    /// Stops to note changes for the copy.
     pub(crate) fn end(&mut self, copy: CopyKind, bindings: &mut Bindings, context: &mut Context) {
         if self.feeds.remove(&copy).is_some() && self.feeds.is_empty() {
             set_followed(false, bindings, context);
@@ -160,7 +161,7 @@ impl ChangeFeeds {
     }
 }
 
-/// The keys of what changed.
+/// The keys of the changed entries.
 #[derive(Debug, Default)]
 struct Changed {
     nodes: Vec<Sym>,
@@ -177,7 +178,7 @@ impl Changed {
         pods.extend(context.queue_mut().changed_pods());
         pods.extend(context.changed_pending_pods());
         pods.extend(bindings.changed_pods());
-        // Most steps concern one pod, which each of these notes.
+        // Most steps concern one pod, and queue, bindings and cache each note this pod.
         pods.dedup();
     }
 
@@ -200,7 +201,7 @@ struct ChangeFeed {
     fill: Fill,
 }
 
-/// The position of a copy that gets everything in portions.
+/// The position of a copy that gets the whole state in portions.
 #[derive(Debug)]
 enum Fill {
     /// The next symbol.
@@ -274,7 +275,7 @@ impl ChangeFeed {
         if position == self.symbols_position {
             return Vec::new();
         }
-        // Position 0 would give all symbols. All symbols come in portions as well.
+        // From position 0, all symbols would come. The portions contain all symbols anyway.
         let changed = symbols.since(position.max(1));
         changed.into_iter().map(|(sym, _)| (sym, symbols.shared_text(sym))).collect()
     }

@@ -11,7 +11,7 @@ static POD_ADDED: LazyLock<ObjectEventKind> =
 static POD_DELETED: LazyLock<ObjectEventKind> =
     LazyLock::new(|| ObjectEventKind::new(ObjectEvent::ASSIGNED_POD, ClusterEvent::DELETE));
 
-/// The events of a pod's update, in order. If no particular part changed, the event is a generic update.
+/// The events of a pod's update, in order. If none of the listed parts changed, the event is a general update.
 pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabels) -> Vec<Arc<ObjectEvent>> {
     let changes = [
         (ClusterEvent::UPDATE_POD_LABEL, old.labels != new.labels),
@@ -21,7 +21,7 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabel
             !old.scheduling_gates.is_empty() && new.scheduling_gates.is_empty(),
         ),
         (ClusterEvent::UPDATE_POD_TOLERATION, old.tolerations.len() != new.tolerations.len()),
-        // The claims that a pod names are fixed; only the claims that are generated for it can change.
+        // The claims that a pod names never change. Only the claims that are generated for the pod can change.
         (ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM, old.resource_claims != new.resource_claims),
     ];
     let mut actions: Vec<u32> =

@@ -1,6 +1,6 @@
-//! A copy of the scheduler's state, kept up to date with its [changes](ChangeBatch): pods with their places, nodes, and
-//! the objects that plugins read. The parts of the program that show the scheduler to people read the copy, outside of
-//! the scheduling thread.
+//! A copy of the scheduler's state, kept up to date with the scheduler's [changes](ChangeBatch): pods with their
+//! places, nodes, and the objects that plugins read. The parts of the program that show the scheduler to people read
+//! the copy, outside of the scheduling thread.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,8 +15,8 @@ use crate::change_feed::{ChangeBatch, FollowedPod, PodPlace};
 
 /// The copy. It is empty until the first batch.
 ///
-/// Most of the work for a change is to put its pod on a node. A copy of which only the [`PodList`] is read saves this work:
-/// its cache has the nodes without their pods.
+/// Most of the work for a change of a pod is to put the pod on a node. A copy of which only the [`PodList`] is read
+/// saves this work: its cache has the nodes without their pods.
 #[derive(Debug, Default)]
 pub struct ClusterView {
     cache: Cache,
@@ -79,7 +79,7 @@ impl ClusterView {
         (self.as_of, self.is_complete) = (batch.as_of, batch.is_complete);
     }
 
-    /// Brings the cache up to date with the pods, and keeps it so from now on.
+    /// Brings the cache up to date with the pods. From this call on, the cache follows the pods.
     pub fn put_pods_on_nodes(&mut self) {
         if std::mem::take(&mut self.lists_pods_only) {
             for (uid, pod) in &self.pods {
@@ -88,7 +88,7 @@ impl ClusterView {
         }
     }
 
-    /// Takes the pods out of the cache. From now on only the [`PodList`] is read, until [`Self::put_pods_on_nodes`].
+    /// Takes the pods out of the cache. Until [`Self::put_pods_on_nodes`], only the [`PodList`] is read.
     pub fn take_pods_off_nodes(&mut self) {
         if !std::mem::replace(&mut self.lists_pods_only, true) {
             for uid in self.pods.keys() {
@@ -138,13 +138,13 @@ impl ClusterView {
         self.as_of
     }
 
-    /// The hold of the pod's owner, if a plugin faulted over pods of this owner and they wait.
+    /// The hold of the pod's owner, if a plugin faulted over pods of this owner and the pods are held.
     #[must_use]
     pub fn held_owner(&self, pod: &Pod) -> Option<&HeldOwner> {
         self.held_owners.get(&OwnerId::of(pod, &self.table().symbols))
     }
 
-    /// Whether the copy contains everything that the scheduler knew at [`Self::as_of`]. Otherwise, some of the data is
+    /// Whether the copy contains all data that the scheduler had at [`Self::as_of`]. Otherwise, some of the data is
     /// older or missing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -193,7 +193,7 @@ impl ClusterView {
         nominated.map(|pod| (pod.nominated_node, &pod.pod))
     }
 
-    /// Runs `work` while the copy lacks the pod. This is for questions to plugins about another node for the pod.
+    /// Runs `work` while the copy lacks the pod. Such a call asks plugins about another node for the pod.
     pub fn without_pod<R>(&mut self, uid: &str, work: impl FnOnce(&Self) -> R) -> R {
         let removed = self.pods.remove_entry(uid);
         if let Some((uid, _)) = &removed {
@@ -204,7 +204,7 @@ impl ClusterView {
             if !self.lists_pods_only {
                 place(&mut self.cache, &uid, Some(&pod));
             }
-            // The pod's name is still known, unless another pod has the name by now.
+            // The pod's name stays known, unless another pod has taken the name.
             self.pods.insert(uid, pod);
         }
         result
@@ -231,7 +231,8 @@ impl<'a> PodList<'a> {
         self.0.as_of()
     }
 
-    /// Whether the list equals what the scheduler knew at [`Self::as_of`]. Otherwise, some of the data is older or missing.
+    /// Whether the list contains all pods that the scheduler knew at [`Self::as_of`]. Otherwise, some of the data is
+    /// older or missing.
     #[must_use]
     pub fn is_complete(self) -> bool {
         self.0.is_complete()
@@ -316,7 +317,7 @@ impl Names {
         self.0.entry(pod.namespace).or_default().insert(Arc::clone(&pod.name), pod.uid.clone());
     }
 
-    /// Forgets a pod, unless another pod has its name by now.
+    /// Forgets a pod. If another pod has taken the name, the name stays.
     fn remove(&mut self, pod: &Pod) {
         let Some(of_namespace) = self.0.get_mut(&pod.namespace) else { return };
         if of_namespace.get(&pod.name) == Some(&pod.uid) {

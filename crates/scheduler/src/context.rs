@@ -1,5 +1,5 @@
-//! The data that the scheduler's machines share. It is lent to one of them at a time. Steps that need several parts of
-//! it are also in this module.
+//! The data that the scheduler's machines share. One machine at a time may use it. This module also contains the steps
+//! that need several parts of this data.
 
 mod faults;
 mod plugins;
@@ -52,15 +52,15 @@ enum Phase {
     ShuttingDown,
 }
 
-/// The cluster as the scheduler knows it, the profiles, and the outbox. Cache and queue have interfaces of their own
-/// and are lent unchanged. This module and its submodules have functions for the other parts, which the machines call.
+/// The cluster as the scheduler knows it, the profiles, and the outbox. Cache and queue have their own interfaces and
+/// are lent unchanged. For the other parts, this module and its submodules have functions, which the machines call.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     cache: Cache,
     queue: Queue,
     profiles: Profiles,
     shared_facts: SharedFacts,
-    /// The extenders, which are asked besides the plugins of every profile.
+    /// The extenders. They are asked besides the plugins of every profile.
     extenders: Option<Arc<dyn Extenders>>,
     time: SchedulingTime,
     isolation: Isolation,
@@ -77,13 +77,13 @@ pub(crate) struct Context {
     waits_for: WaitsFor,
 }
 
-/// The reason why the queue's pods are not tried, if there is one.
+/// The reason why the queue's pods are not tried, if there is such a reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum WaitsFor {
     #[default]
     Nothing,
-    /// The pods wait for answers of the API server, because many pods of their profiles are being bound, or because no
-    /// pod is tried before all victims are evicted.
+    /// The pods wait for answers of the API server. Either many pods of their profiles are being bound, or no pod is
+    /// tried before all victims are evicted.
     Answers,
     /// The pods wait because the plugins of their profiles have no time.
     Time,
@@ -93,7 +93,8 @@ enum WaitsFor {
 pub(crate) struct HeldProfiles<'a> {
     /// Profiles with many pods that are being bound.
     pub(crate) full: &'a [Sym],
-    /// Profiles with a plugin that does not know about all pods between Reserve and PostBind yet. The status says so.
+    /// Profiles with a plugin that does not know about all pods between Reserve and PostBind yet. The status gives this
+    /// reason.
     pub(crate) untold: Vec<(Sym, Status)>,
 }
 
@@ -102,7 +103,7 @@ pub(crate) struct NextPod {
     pub(crate) record: QueuedPod,
     /// The maximum time of the search for the pod's node.
     pub(crate) search: SearchLength,
-    /// Whether all other pods, if there are any, wait for something else.
+    /// Whether no other pod can be tried at the moment.
     pub(crate) is_alone: bool,
 }
 
@@ -112,7 +113,7 @@ enum Precedence {
     InTurn,
     /// The pod's namespace has used up its time, but the pod's own search is not known to be long.
     AfterOtherNamespaces,
-    /// The pod's plugins have no time, or its own search took long.
+    /// The pod's plugins have no time, or the pod's own search took long.
     AfterAll,
     /// Too many pods of the pod's profile are being bound.
     NotNow,
@@ -176,7 +177,7 @@ impl Context {
         self.phase == Phase::ShuttingDown
     }
 
-    /// The time at which the context has something to do even if no event comes. Waits for plugins to have time are not
+    /// The time at which the context has something to do even if no event comes. Waits for the time of plugins are not
     /// included.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let ready = self.queue.ready_at().filter(|_| self.is_running() && self.waits_for == WaitsFor::Nothing);
@@ -190,7 +191,7 @@ impl Context {
         cache.free_symbols(|sym| !queue.nominator().pods_on(sym).is_empty());
     }
 
-    /// Whether the turn has room for one more step of a pod. After `true`, the caller must take the step.
+    /// Whether the turn has room for one more step of a pod. After `true`, the caller must take this step.
     pub(crate) fn has_room(&mut self) -> bool {
         let now = self.outbox.instant();
         self.turn.has_room(now)
@@ -204,13 +205,13 @@ impl Context {
         self.turn.end();
     }
 
-    /// The next pod to try. If all plugins together, all long searches, or the long searches of a namespace have used
-    /// up their time, pods that would take more of it let others go first ([`Precedence`]), and searches are brief.
-    /// Such pods are tried anyway once no other pod can be tried and no event waits.
+    /// The next pod to try. All plugins together, all long searches, or the long searches of a namespace may have used
+    /// up their time. Then pods that would take more of this time let other pods go first ([`Precedence`]), and
+    /// searches are brief. Such pods are tried anyway once no other pod can be tried and no event waits.
     ///
-    /// Pods of `held` profiles keep their places, and so do pods of a profile with a plugin that has no time: they
-    /// neither make an attempt nor lose their turn. A pod for which plugins took long in the last attempt waits while a
-    /// plugin of its profile is short of time, so that the remaining time is left for the others.
+    /// Pods of `held` profiles keep their places, and so do pods of a profile with a plugin that has no time: these
+    /// pods neither make an attempt nor lose their turn. If plugins took long for a pod in its last attempt, this pod
+    /// waits while a plugin of its profile is short of time. The remaining time is then left for the other pods.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
         if self.preemptions.hold_up_cycles() {
             self.waits_for = WaitsFor::Answers;
@@ -294,7 +295,7 @@ impl Context {
         popped
     }
 
-    /// Notes that the queue has pods that were not there when it was last searched.
+    /// Notes that the queue has got new pods since the last search in the queue.
     fn queue_grew(&mut self) {
         self.waits_for = WaitsFor::Nothing;
     }

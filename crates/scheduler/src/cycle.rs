@@ -23,17 +23,17 @@ use crate::{
     settings::Settings,
 };
 
-/// The time after which a decision is again recorded with scores and refusals. With a pod every few microseconds,
-/// recording all of them would cost as much as deciding: one record takes some ten microseconds.
+/// The time after which a decision is again recorded with scores and refusals. If a pod came every few microseconds,
+/// recording all of these would cost as much as deciding, because one record takes some ten microseconds.
 const WHOLE_RECORD_EVERY: Duration = Duration::from_millis(4);
 
-/// The time of a search for a node after which it is reported.
+/// The duration from which a search for a node is reported as slow.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// The last attempt that looked for a node.
 #[derive(Debug)]
 pub struct LastAttempt {
-    /// The number of the attempt. The first one is 1.
+    /// The number of the attempt. The first attempt has the number 1.
     pub number: u64,
     /// The pod that was tried.
     pub pod: Arc<Pod>,
@@ -41,7 +41,7 @@ pub struct LastAttempt {
     pub decision: Decision,
 }
 
-/// The state that one attempt leaves for the next.
+/// The state that one attempt leaves for the next attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Cycle {
     attempt: Attempt,
@@ -121,8 +121,8 @@ impl Cycle {
         self.last = Some(LastAttempt { number: self.n_cycles, pod, decision });
     }
 
-    /// Says that a pod with `spec.schedulingGroup` is scheduled alone. kube-scheduler ignores the field as well while
-    /// its feature gate GenericWorkload is off, and says nothing.
+    /// Logs that a pod with `spec.schedulingGroup` is scheduled alone. While its feature gate GenericWorkload is off,
+    /// kube-scheduler ignores the field as well, and logs nothing.
     fn tell_of_group(&mut self, pod: &Pod, context: &mut Context) {
         let Some(group) = context.pending_pod(&pod.uid).and_then(|pending| pending.pod_group.clone()) else { return };
         let note = format!("The pod is scheduled alone: its PodGroup {group} is ignored, as without GenericWorkload");
@@ -150,7 +150,7 @@ impl Cycle {
         });
     }
 
-    /// Follows a change of the plugins, by forgetting the answers of the old plugins.
+    /// Forgets the answers of the old plugins, because plugins were replaced.
     pub(crate) fn plugins_replaced(&mut self) {
         self.batching.forget();
         self.earlier_answers.clear();
@@ -202,7 +202,7 @@ impl Cycle {
         let nominated = nominated_pods(queue, table, pod);
         let call = Call { deadline: time.search_deadline(length), ..Call::new(cycle, outbox.now(), pod, table) };
         let started = outbox.instant();
-        // An extender may distinguish pods that are alike for the plugins.
+        // An extender may distinguish pods that plugins treat as equal.
         let signature = if extenders.is_some() { None } else { self.batching.sign(profile, pod, cycle) };
         let view = CycleView { cycle, now: outbox.now(), table };
         let hint = self.batching.hint(profile, pod, signature.as_ref(), view);
@@ -249,7 +249,7 @@ fn tell_if_slow(pod: &Arc<Pod>, cycle: CycleId, started: Option<Duration>, findi
     context.notice(Notice::SlowSearch { cycle, pod, total, steps });
 }
 
-/// The cycle of a search for a node, and the length that the search may have.
+/// The cycle of a search for a node, and the maximum length of the search.
 #[derive(Clone, Copy)]
 struct CycleSearch {
     cycle: CycleId,
@@ -310,8 +310,8 @@ fn post_filter(
     run::post_filter(profile, &call, findings, &nominated, extenders, diagnosis);
 }
 
-/// Whether a pod that the queue returned must still be tried. A pod that is being deleted or that no profile serves is
-/// reported.
+/// Whether a pod that the queue returned must still be tried. If the pod is being deleted or no profile serves it, this
+/// is reported.
 fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     if !context.profiles().serves(pod.scheduler_name) {
         let message = format!("no profile serves pod {}", context.full_name(pod));
@@ -328,7 +328,7 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
 }
 
 /// Sends the changes to the plugins' replicas. A plugin that is out of service holds the pod back until another binary
-/// replaces it. Without it, the answers of the other plugins, including PostFilter, must not count.
+/// replaces the plugin. Without this plugin, the answers of the other plugins, including PostFilter, must not count.
 fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'static>>> {
     context.cache_mut().settle();
     if let Some(refusal) = context.hold(pod) {
@@ -344,7 +344,7 @@ fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), Box<AttemptFailure<'
     Err(waits_for(refusal, context).into())
 }
 
-/// Rejects the pod in the name of this plugin, whatever the other plugins would answer.
+/// Rejects the pod in the name of this plugin, regardless of the answers of other plugins.
 fn waits_for(Refusal { plugin, status }: Refusal, context: &Context) -> AttemptFailure<'static> {
     let n_all_nodes = context.cache().order().len();
     let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
@@ -375,8 +375,8 @@ fn note_post_filter(
     }
 }
 
-/// Carries out the effects of PostFilter plugins on the scheduler, and returns requests for the others. If they evict
-/// pods, the preemptor is held back until the evictions have been requested.
+/// Carries out the effects of PostFilter plugins on the scheduler, and returns requests for all other effects. If the
+/// plugins evict pods, the preemptor is held back until the evictions have been requested.
 fn follow_post_filter(
     pod: &Arc<Pod>,
     cycle: CycleId,

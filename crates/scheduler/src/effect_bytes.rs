@@ -1,10 +1,11 @@
-//! The number of bytes of objects and patches that wait to be carried out, from a plugin's answer to the API server's
-//! answer.
+//! The number of bytes of objects and patches that wait to be carried out. They count from a plugin's answer to the API
+//! server's answer.
 //!
-//! One answer may contain 16 MiB of them. After a change of one object, the scheduler may ask plugins about thousands
-//! of pods again. The effects in their answers wait until the API server has carried them out. A value that goes with
-//! the waiting effects counts their bytes, wherever they wait. The names of objects for which pods wait in PreBind
-//! count as well. Each plugin has a count of its own, so a plugin that uses up its count takes nothing from others.
+//! One answer may contain 16 MiB of objects and patches. After a change of one object, the scheduler may ask plugins
+//! about thousands of pods again. The effects in their answers wait until the API server has carried them out. A value
+//! that goes with the waiting effects counts their bytes, wherever the effects wait. The names of objects for which
+//! pods wait in PreBind count as well. Each plugin has its own count, so a plugin that reaches the limit takes nothing
+//! from other plugins.
 
 use std::sync::{
     Arc,
@@ -14,7 +15,7 @@ use std::sync::{
 use berth_framework::Effect;
 use rustc_hash::FxHashMap;
 
-/// The limit of a plugin's bytes. Beyond it, its answers with objects, patches and waits are refused.
+/// The limit of a plugin's bytes. A plugin beyond the limit gets its answers with objects, patches and waits refused.
 pub(crate) const MAX_BYTES: usize = 32 << 20;
 
 /// The bytes that a wait keeps for an object besides its names.
@@ -70,8 +71,8 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The bytes of an effect: its object or patch, or the objects for which it waits. Names of objects count twice,
-/// because an index contains them too. Everything else is small.
+/// The bytes of an effect: its object or patch, or the objects for which the plugin waits. Names of objects count
+/// twice, because an index contains them too. Everything else is small.
 pub(crate) fn bytes_of(effect: &Effect) -> usize {
     match effect {
         Effect::Patch { patch, .. } => patch.len(),

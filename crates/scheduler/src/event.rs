@@ -38,7 +38,7 @@ pub enum Event {
         /// `metadata.name`.
         name: String,
     },
-    /// An object of another kind appeared or changed; it is kept for plugins.
+    /// An object of another kind appeared or changed. The scheduler keeps the object for plugins.
     ObjectApplied {
         /// The name under which plugins register for events of the object: `PersistentVolumeClaim`,
         /// `storage.k8s.io/CSINode`, `<plural>.<version>.<group>`.
@@ -88,13 +88,13 @@ pub enum Event {
         /// Whether the effects were carried out.
         result: Result<(), RequestError>,
     },
-    /// [`crate::Request::PatchStatus`] failed. The pod's status is still what the API server last showed.
+    /// [`crate::Request::PatchStatus`] failed. The pod's status is still the status that the API server last showed.
     StatusPatchFailed {
         /// The pod.
         uid: PodUid,
     },
-    /// A new binary is ready to answer under a plugin's name, at the points that it implements. Instances that take
-    /// long to make are first prepared elsewhere while the old binary serves.
+    /// A new binary is ready to answer under a plugin's name, at the points that the binary implements. If its
+    /// instances take long to make, they are prepared on another thread while the old binary serves.
     PluginReady {
         /// The plugin's name.
         name: String,
@@ -115,7 +115,7 @@ pub enum Event {
         digest: Digest,
         /// The reason, as a text that follows the plugin's name.
         reason: String,
-        /// The processor time of the call, and of the start of the instance that the fault cost.
+        /// The processor time of the call and of the start of the lost instance.
         took: Duration,
         /// The pod of the call; `None` if the call was not about a pod.
         pod: Option<PodUid>,
@@ -129,7 +129,7 @@ pub enum Event {
     },
     /// The operator's configuration changed.
     Reconfigured(Reconfiguration),
-    /// No more cycles and bindings begin. [`crate::Scheduler::outstanding`] bindings are not answered yet.
+    /// No cycle and no binding begins any more. [`crate::Scheduler::outstanding`] bindings are not answered yet.
     Shutdown,
 }
 

@@ -1,4 +1,4 @@
-//! The handlers of what the API server reports about objects, which is entered into cache and queue.
+//! The handlers of changes to objects at the API server. They enter the changes into cache and queue.
 
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ pub(crate) struct EventHandlers {
 }
 
 impl EventHandlers {
-    /// Handles a pod that appeared or changed. A pod in a terminal phase has left its node. Nothing is kept of a
-    /// pending pod that no profile serves.
+    /// Handles a pod that appeared or changed. A pod in a terminal phase has left its node. If no profile serves a
+    /// pending pod, no data about the pod is kept.
     pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
         let (namespace, name) = (api.metadata.namespace.as_str(), api.metadata.name.as_str());
         let is_served = context.profiles().serves_text(&api.spec.scheduler_name, context.table());
@@ -131,8 +131,8 @@ impl EventHandlers {
     }
 }
 
-/// Handles a change to an object of another kind, or with `None` its deletion. `resource` is the name under which
-/// plugins register for its events.
+/// Handles a change to an object of another kind. `None` is its deletion. `resource` is the name under which plugins
+/// register for events of the object.
 pub(crate) fn object_changed(
     resource: &str,
     key: ObjectKey,
@@ -165,7 +165,7 @@ fn is_device_taint_rule(key: &ObjectKey) -> bool {
     key.kind == "DeviceTaintRule" && key.api_version.starts_with("resource.k8s.io/")
 }
 
-/// Handles a pod that is in the form of this scheduler's own table, and that the API server does not show.
+/// Handles a pod that has the form of this scheduler's own table, and that does not come from the API server.
 pub(crate) fn known_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
     if pod.node_name.is_none() {
         let pending = PendingPod::new(Arc::clone(pod), &api::Pod::default());
@@ -175,7 +175,7 @@ pub(crate) fn known_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context
     }
 }
 
-/// Handles a node that is in the form of this scheduler's own table, and that comes back.
+/// Handles a node that comes back, and that has the form of this scheduler's own table.
 pub(crate) fn known_node_applied(node: Node, context: &mut Context) {
     if context.cache_mut().set_node(node.clone()).is_none() {
         context.move_all(&changes::node_added(node));
@@ -197,7 +197,7 @@ fn pending_pod_applied(pending: PendingPod, pod: &Arc<Pod>, bindings: &mut Bindi
         return;
     }
     match context.cache().pod(&pod.uid) {
-        // The API server has bound the pod, but the watch has not shown that yet.
+        // The API server has bound the pod, but the watch has not shown the binding yet.
         Some(cached) if cached.is_assumed() => return,
         // The version goes back if the API server's storage was restored from a backup.
         Some(_) => context.leave_node(&pod.uid),
@@ -251,7 +251,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     bindings.pod_changed(pod, context);
 }
 
-/// Removes a pod that no longer exists from cache, queue and bindings.
+/// Removes a pod from cache, queue and bindings, because the pod no longer exists.
 fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue().nominator().node_of(&uid).is_some();
     let pending = context.forget_pod(&uid);
@@ -274,7 +274,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     }
 }
 
-/// Lets pods of the same priority or below try, because the pod gave up the room on the node to which it was nominated.
+/// Tries pods of the same or a lower priority, because the pod gave up the room on the node to which it was nominated.
 fn nomination_ended(pod: &Arc<Pod>, context: &mut Context) {
     let priority = pod.priority;
     context.move_some(&changes::pod_deleted(pod), |other| other.priority <= priority);

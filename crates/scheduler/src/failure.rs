@@ -24,11 +24,11 @@ pub(crate) struct AttemptFailure<'a> {
     pub(crate) nomination: Nomination,
 }
 
-/// The cause of a failed attempt. Unless the pod was rejected, any event makes the scheduler try it again.
+/// The cause of a failed attempt. Unless plugins rejected the pod, any event makes the scheduler try the pod again.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one value at a time, and it stays where it is made")]
 pub(crate) enum FailureCause<'a> {
-    /// There are no nodes.
+    /// The cluster has no nodes.
     EmptyCluster,
     /// Plugins rejected the pod.
     Rejected(Cow<'a, Diagnosis>),
@@ -74,7 +74,7 @@ impl Nomination {
 }
 
 impl AttemptFailure<'static> {
-    /// The failure of an attempt that broke; no plugin rejected the pod.
+    /// The failure of an attempt that broke. No plugin rejected the pod.
     pub(crate) fn error(status: &Status) -> Self {
         let status = Status::error(status.message());
         Self { cause: FailureCause::Unable(status), nomination: Nomination::Clear }
@@ -87,7 +87,7 @@ impl AttemptFailure<'static> {
 }
 
 impl Context {
-    /// Returns the pod to the queue, unless it is gone, and reports the failure of the attempt.
+    /// Returns the pod to the queue, unless the pod is gone, and reports the failure of the attempt.
     pub(crate) fn fail_attempt(&mut self, record: QueuedPod, ending: EndingCycle, failure: &AttemptFailure<'_>) {
         let pod = Arc::clone(&record.pod);
         let is_rejected = failure.cause.is_rejection();

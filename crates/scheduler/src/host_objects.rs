@@ -1,5 +1,5 @@
-//! The objects that events and actions name by a handle, because they are not data: binaries, prepared instances,
-//! profiles, extenders.
+//! The objects that events and actions name by a handle, because these objects are not data: binaries, prepared
+//! instances, profiles, extenders.
 //!
 //! The sender of an event stores the object in [`HostObjects`] and puts the handle into the event. The receiver takes
 //! the object out. Events and actions with handles can be serialized. A replay stores its own objects under the same
@@ -45,15 +45,16 @@ impl HostObjects {
         Handle { number, names: PhantomData }
     }
 
-    /// Takes the object out. `None` if it was taken before, or if the handle belongs to another process.
+    /// Takes the object out. The result is `None` if the object was taken before, or if the handle belongs to another
+    /// process.
     #[must_use]
     pub fn take<T: 'static>(&self, handle: Handle<T>) -> Option<T> {
         let object = self.kept().objects.remove(&handle.number)?;
         object.downcast().ok().map(|object| *object)
     }
 
-    /// The result of `look` for an object, which stays stored. `None` if it was taken, or if the handle belongs to
-    /// another process.
+    /// The result of `look` for an object, which stays stored. `None` if the object was taken, or if the handle belongs
+    /// to another process.
     pub fn look<T: 'static, R>(&self, handle: Handle<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
         self.kept().objects.get(&handle.number)?.downcast_ref().map(look)
     }
@@ -69,7 +70,7 @@ impl fmt::Debug for HostObjects {
     }
 }
 
-// Derived implementations would require the same traits of `T`.
+// Derived implementations would require the same traits for `T`.
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
         *self

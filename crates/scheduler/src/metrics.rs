@@ -6,14 +6,14 @@ use berth_cache::Sizes;
 use berth_model::{Sym, Time};
 use berth_queue::{PendingPods, QueueMetrics};
 
-/// How an attempt ended.
+/// The outcome of an attempt, for the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AttemptResult {
     /// A node was found and the pod was bound.
     Scheduled,
     /// No node can run the pod at present.
     Unschedulable,
-    /// Something failed.
+    /// The attempt ended with an error.
     Error,
 }
 
@@ -34,7 +34,7 @@ impl AttemptResult {
 pub enum HintAnswer {
     /// The pod is tried again.
     Queue,
-    /// The event leaves the pod alone.
+    /// The event does not move the pod.
     QueueSkip,
     /// The plugin could not be asked, so the pod is tried again.
     Error,
@@ -65,16 +65,16 @@ impl HintAnswer {
     }
 }
 
-/// How the wait of a PreBind plugin ended.
+/// The end of a PreBind plugin's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitResult {
     /// The plugin is done.
     Success,
-    /// The plugin gave up when it was asked again.
+    /// The plugin failed when it was asked again.
     Failure,
-    /// The time that the plugin had named was over.
+    /// The time that the plugin named was over.
     Timeout,
-    /// A request that the plugin had asked for failed.
+    /// A request that the plugin asked for failed.
     Error,
 }
 
@@ -100,7 +100,7 @@ pub struct BatchMetrics {
     pub flushes: BTreeMap<(String, &'static str), u64>,
 }
 
-/// Counters by profile and by what is counted. A counter needs memory only when it first counts.
+/// Counters by profile and by the counted thing. A counter takes memory only after its first count.
 #[derive(Clone, Debug)]
 pub(crate) struct ByProfile<What>(BTreeMap<String, BTreeMap<What, u64>>);
 
@@ -132,7 +132,7 @@ impl<What: Copy + Ord> ByProfile<What> {
 pub struct Metrics {
     /// Scheduling cycles that began.
     pub cycles: u64,
-    /// Scheduling cycles that could reuse answers about pods that are alike.
+    /// Scheduling cycles that could reuse answers about equivalent pods.
     pub cycles_with_earlier_answers: u64,
     /// Attempts by profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
@@ -152,7 +152,8 @@ pub struct Metrics {
     pub held_owners: BTreeMap<String, usize>,
 }
 
-/// The state of a scheduler in a few numbers. They are at hand, so no copy has to follow for them.
+/// The state of a scheduler in a few numbers. The scheduler always has these numbers, so they need no copy that
+/// follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The time of the numbers, by the scheduler's clock.
@@ -192,12 +193,12 @@ pub enum Observation {
         plugin: Arc<str>,
         /// The objects for which the plugin waited, in their current state, without objects that are gone.
         objects: Vec<Arc<[u8]>>,
-        /// How the wait ended.
+        /// The end of the wait.
         result: WaitResult,
         /// The length of the wait.
         milliseconds: u64,
     },
-    /// An attempt ended. It is observed only with a clock, like everything that contains a [`Duration`].
+    /// An attempt ended. This is observed only with a clock, as everything that contains a [`Duration`].
     Attempt {
         /// The `schedulerName` of the pod.
         scheduler_name: Sym,
@@ -217,7 +218,7 @@ pub enum Observation {
         scheduler_name: Sym,
         /// Whether the batch had a hint.
         hinted: bool,
-        /// The time that both took.
+        /// The time of both steps together.
         duration: Duration,
     },
     /// The ranking of a placed pod was kept for the next pod.

@@ -6,7 +6,7 @@ use berth_model::{Pod, Symbols};
 use berth_queue::{MoveCause, Movement, SubQueue};
 
 /// An occurrence that kube-scheduler writes to its log. Occurrences are recorded only while the host asks for them
-/// ([`crate::Scheduler::record_occurrences`]). No decision depends on them.
+/// ([`crate::Scheduler::record_occurrences`]). No decision depends on an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Occurrence {
     /// The API server showed that a pod appeared, changed or went.
@@ -74,7 +74,7 @@ pub enum ObjectChange {
 pub struct PodMoved {
     /// The pod.
     pub pod: PodName,
-    /// The label of the event that moved it, as in metrics.
+    /// The label of the event that moved the pod, as in metrics.
     pub event: Arc<str>,
     /// The part of the queue.
     pub queue: SubQueue,

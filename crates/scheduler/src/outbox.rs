@@ -20,7 +20,7 @@ pub(crate) struct Outbox {
     actions: Vec<Action>,
     observations: Vec<Observation>,
     decisions: Vec<DecisionRecord>,
-    /// The attempts that ended after a decision without a binding, and why.
+    /// The attempts that ended after a decision without a binding, with the reason.
     not_bound: Vec<NotBoundAttempt>,
     records_decisions: bool,
     /// The occurrences for the log.
@@ -85,7 +85,8 @@ impl Outbox {
         self.log_of("", level, message);
     }
 
-    /// Writes a log line that a plugin caused. Lines from one place in the code about one plugin are alike.
+    /// Writes a log line that a plugin caused. Lines from one place in the code about one plugin differ only in their
+    /// details.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
         self.notice(Notice::Log { level, plugin: Arc::from(plugin), place: Location::caller().into(), message });
@@ -108,7 +109,7 @@ impl Outbox {
         self.tracing
     }
 
-    /// The current time, for something that is to be timed; `None` without a clock.
+    /// The current time, for measurements; `None` without a clock.
     pub(crate) fn instant(&self) -> Option<Duration> {
         self.clock.as_ref().map(|clock| clock.now())
     }

@@ -40,9 +40,9 @@ impl PendingPod {
         self.conditions.iter().find(|condition| condition.type_ == "PodScheduled")
     }
 
-    /// The conditions to compare with when a patch is made. The API server may not have the requested condition yet
-    /// when the patch is made. Reason and message of this condition are therefore left empty in the result, so that the
-    /// patch always contains them.
+    /// The conditions to compare with when a patch is made. At that time, the API server may not have the requested
+    /// condition yet. Reason and message of this condition are therefore empty in the result, so that the patch always
+    /// contains them.
     pub(crate) fn conditions_to_patch(&self) -> Vec<api::Condition> {
         let mut conditions = self.conditions.clone();
         if let Some(asked) = &self.asked {
@@ -73,7 +73,7 @@ impl PendingPods {
     /// Returns the previous state of the pod.
     pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
         let before = self.pods.get_mut(&pod.pod.uid);
-        // The API server has not written the requested condition yet if the object's condition did not change.
+        // If the condition in the object did not change, the API server has not written the requested condition yet.
         if let Some(before) = before.filter(|before| before.scheduled() == pod.scheduled()) {
             pod.asked = before.asked.take();
         }
@@ -87,7 +87,7 @@ impl PendingPods {
         Some(pod)
     }
 
-    /// Starts to note changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes. With `false`, stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
     }

@@ -1,4 +1,4 @@
-//! The limits of pods. Scheduling does not use them; `/metrics/resources` shows them.
+//! The limits of pods. Scheduling does not use limits. `/metrics/resources` shows them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use berth_model::{
 };
 use rustc_hash::FxHashMap;
 
-/// The limits of each pod that has any, as long as the pod is known.
+/// The limits of each known pod that has limits.
 #[derive(Debug, Default)]
 pub(crate) struct PodLimits(FxHashMap<PodUid, Arc<Requests>>);
 

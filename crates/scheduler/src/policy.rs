@@ -40,7 +40,7 @@ enum GateAnswer {
 }
 
 impl QueuePolicy<'_> {
-    /// Whether the pod is held back for faults of this plugin, so that the plugin is not asked about it.
+    /// Whether the pod is held back for faults of this plugin. The plugin is then not asked about the pod.
     fn is_held_for(&self, plugin: &str, pod: &Pod) -> bool {
         if self.isolation.is_empty() {
             return false;
@@ -82,7 +82,7 @@ impl QueuePolicy<'_> {
         Some(GateAnswer::NotAsked(status))
     }
 
-    /// Asks the PreEnqueue plugins until one closes the gate.
+    /// Asks the PreEnqueue plugins until a plugin closes the gate.
     fn ask_gates(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
         let Some(profile) = self.profiles.get(pod.scheduler_name) else { return Gate::Open };
         let plugins = profile.plugins.at(Point::PreEnqueue);
@@ -92,7 +92,7 @@ impl QueuePolicy<'_> {
             let Some(profile) = self.profiles.get(pod.scheduler_name) else { continue };
             let Some(&plugin) = profile.plugins.at(Point::PreEnqueue).get(position) else { continue };
             let is_not_asked = profile.is_blind(plugin).is_some() || self.is_held_for(profile.name(plugin), pod);
-            // The cycle of the pod reports what is missing, or that the pod is held.
+            // The cycle of the pod reports the missing plugin, or the hold of the pod.
             if is_not_asked {
                 continue;
             }
@@ -118,7 +118,7 @@ impl QueuePolicy<'_> {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return HintAnswer::Queue };
         let Some(plugin) = profile.find(plugin) else { return HintAnswer::Queue };
         if !rejects(profile, plugin) {
-            // The plugin only holds the pod back. The plugins that rejected the pod are asked themselves.
+            // This plugin only holds the pod back. The plugins that rejected the pod are asked separately.
             return HintAnswer::QueueSkip;
         }
         let Some(plugin) = profile.get(plugin) else { return HintAnswer::Queue };
@@ -149,8 +149,8 @@ impl QueuePolicy<'_> {
     }
 }
 
-/// The objects that a plugin may see of an event. The plugin may register for events of a kind that it was not granted
-/// to read.
+/// The objects of an event, as far as a plugin may see them. A plugin may register for events of a kind that it was not
+/// granted to read.
 fn shown<'a>(subject: &'a EventObjects, manifest: &Manifest) -> EventSubject<'a> {
     match subject {
         EventObjects::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
@@ -195,13 +195,13 @@ impl Policy for QueuePolicy<'_> {
     }
 
     /// Plugins with Reuse promise equal answers only for events of nodes and of other pods. An object of another kind
-    /// may belong to a single pod, and may distinguish it from pods that are otherwise alike.
+    /// may belong to a single pod, and may make this pod differ from pods that are otherwise equivalent.
     fn hints_alike(&mut self, plugin: &str, pod: &Pod, object_event: &ObjectEvent) -> bool {
         let is_promised = match object_event.objects {
             EventObjects::Node { .. } | EventObjects::Pod { .. } => true,
             EventObjects::Object { .. } | EventObjects::Cluster => false,
         };
-        // Each pod without an owner is held by itself.
+        // A pod without an owner is held alone.
         let are_held_apart = pod.owner.is_none() && !self.isolation.is_empty();
         let can_say = is_promised && !are_held_apart;
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| can_say) else { return false };

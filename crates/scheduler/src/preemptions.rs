@@ -1,5 +1,5 @@
-//! The preemptors whose victims are not evicted yet. PreEnqueue keeps them out of activeQ in the meantime. Without the
-//! feature gate SchedulerAsyncPreemption, no pod is tried in the meantime.
+//! The preemptors whose victims are not evicted yet. Until the victims are evicted, PreEnqueue keeps the preemptors out
+//! of activeQ. Without the feature gate SchedulerAsyncPreemption, no pod at all is tried in this time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ struct Preemption {
 #[derive(Debug, Default)]
 pub(crate) struct Preemptions {
     by_preemptor: FxHashMap<PodUid, Preemption>,
-    /// Whether no pod is tried while there are any.
+    /// Whether no pod is tried while evictions are in progress.
     is_synchronous: bool,
 }
 
@@ -46,7 +46,7 @@ impl Preemptions {
         (!last_victim.pod().terminating).then_some(&preemption.plugin)
     }
 
-    /// Notes the evictions among `effects`, before the preemptor returns to the queue. Returns their number.
+    /// Notes the evictions among `effects`, before the preemptor returns to the queue. Returns the number of evictions.
     pub(crate) fn begin(
         &mut self,
         preemptor: &PodUid,
@@ -70,7 +70,7 @@ impl Preemptions {
         };
         let victims: Vec<PodUid> = effects.iter().filter_map(victim).collect();
         if let Some(last_victim) = victims.last().cloned() {
-            // kube-scheduler measures only evictions beside other pods.
+            // kube-scheduler measures evictions only if other pods are tried at the same time.
             let started = now.filter(|_| !self.is_synchronous);
             let preemption = Preemption { cycle, plugin: Arc::clone(plugin), last_victim, started };
             self.by_preemptor.insert(preemptor.clone(), preemption);
@@ -78,8 +78,8 @@ impl Preemptions {
         victims.len()
     }
 
-    /// Notes that the evictions of this attempt were carried out or failed. Returns the time at which they began, if
-    /// there were any.
+    /// Notes that the evictions of this attempt were carried out or failed. Returns the time at which the evictions
+    /// began, if there were any.
     pub(crate) fn finish(&mut self, preemptor: &str, cycle: CycleId) -> Option<Option<Duration>> {
         if self.by_preemptor.get(preemptor).is_none_or(|preemption| preemption.cycle != cycle) {
             return None;

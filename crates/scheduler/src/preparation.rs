@@ -1,10 +1,10 @@
 //! The preparation of a new binary's instances on another thread, while the old binary serves.
 //!
 //! A component takes milliseconds to seconds to start, to be configured and to fill its replica, and no cycle should
-//! wait for these steps. So a swap has three steps. The scheduler copies the full delta ([`Preparation`]). The host
-//! makes the instances and fills them with that copy on a thread of its choice. Between two cycles, the scheduler sends
-//! them the changes made meanwhile and exchanges pointers. A plugin that hands its state on is filled by the scheduler
-//! instead: the state must come before the first delta, and only the old instance has it.
+//! wait for this. A swap therefore has three steps. The scheduler copies the full delta ([`Preparation`]). The host
+//! makes the instances and fills them with this copy on another thread. Between two cycles, the scheduler sends the
+//! instances the changes since then, and exchanges pointers. If a plugin passes on its state, the scheduler fills the
+//! new instance itself: the state must come before the first delta, and only the old instance has the state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,7 +32,7 @@ pub(crate) struct PreparedInstance {
     pub(crate) instance: Result<Box<dyn Plugin>, SwapError>,
 }
 
-/// The reason why a binary does not replace its plugin. The present binary continues to serve.
+/// The reason why a binary does not replace the present binary of its plugin. The present binary continues to serve.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum SwapError {
     /// No instance could be made for the profile's arguments.
@@ -65,7 +65,7 @@ pub struct Prepared {
     pub(crate) instances: Instances,
 }
 
-/// A full delta for one plugin, as it was when the preparation began.
+/// A full delta for one plugin, with the state of the cluster at the start of the preparation.
 #[derive(Clone, Debug)]
 struct FullDelta(Delta);
 

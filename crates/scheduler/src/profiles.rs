@@ -10,7 +10,8 @@ use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
-/// The name under which pods that extenders rejected wait (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
+/// The name of the rejecting plugin for pods that extenders rejected (`ExtenderName` in
+/// `pkg/scheduler/framework/extender.go`).
 pub(crate) const EXTENDER: &str = "Extender";
 
 /// All profiles of the process. An index into the list is valid until the profiles are replaced.
@@ -33,7 +34,8 @@ impl Profiles {
         Self { list, by_name, clock: None, tracing: TraceSampling::default(), unlisted: Arc::default() }
     }
 
-    /// Replaces all profiles, and returns the old profiles. The new profiles are measured in the same way.
+    /// Replaces all profiles, and returns the old profiles. The plugins of the new profiles are measured like the
+    /// plugins of the old profiles.
     pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
         let before = std::mem::replace(self, Self::new(list, symbols));
         self.tracing = before.tracing;
@@ -49,7 +51,7 @@ impl Profiles {
         self.by_name.keys().copied().collect()
     }
 
-    /// Notes that nothing is known of the kind from now on. Returns the plugins that read it.
+    /// Notes that the objects of the kind are unknown from now on. Returns the plugins that read the kind.
     pub(crate) fn kind_unlisted(&mut self, kind: ObjectKind, unlisted: UnlistedKind) -> BTreeSet<Arc<str>> {
         let readers = self.readers_of(&kind);
         let mut kinds = UnlistedKinds::clone(&self.unlisted);
@@ -74,7 +76,7 @@ impl Profiles {
         Arc::clone(&self.unlisted)
     }
 
-    /// Whether an instance of a binary was lost, so that the plugin answers no more questions.
+    /// Whether an instance of a binary was lost. Its plugin then answers no more questions.
     pub(crate) fn has_lost_instance(&mut self) -> bool {
         let mut plugins = self.list.iter_mut().flat_map(Profile::plugins_mut);
         plugins.any(|plugin| {
@@ -199,9 +201,9 @@ impl Profiles {
         self.list.iter().map(versions).collect()
     }
 
-    /// The events for which each profile's plugins registered. Only plugins that can reject a pod, or hold one back at
-    /// PostFilter, are included. It is unknown what may change an extender's answer, so every event brings its pods
-    /// back.
+    /// The events for which each profile's plugins registered. Only plugins that can reject a pod, or hold a pod back
+    /// at PostFilter, are included. The scheduler does not know which changes affect an extender's answer, so every
+    /// event brings back the pods that extenders rejected.
     pub(crate) fn registrations(&self, has_extenders: bool) -> Vec<(Sym, Vec<PluginEvents>)> {
         let of_profile = |name: Sym| {
             let mut plugins = registrations(self.get(name)?);

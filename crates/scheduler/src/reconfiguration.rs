@@ -1,7 +1,7 @@
 //! A change of the whole configuration between two cycles.
 //!
-//! Plugins with the same binary and arguments as before go on with their instances; instances of all other plugins are
-//! filled here. Waiting pods keep their places. Pods between Reserve and PostBind go on with the new plugins.
+//! Plugins with the same binary and arguments as before keep their instances. Instances of all other plugins are filled
+//! here. Waiting pods keep their places. Pods between Reserve and PostBind continue with the new plugins.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,9 +25,9 @@ pub struct Reconfiguration {
     /// The settings outside of profiles.
     pub settings: Settings,
     /// The complete list of new profiles; `None` leaves the profiles unchanged. If the profiles change, the host must
-    /// report every pod again, because nothing is kept of pending pods that no profile serves.
+    /// report every pod again, because the scheduler keeps no data about pending pods that no profile serves.
     pub profiles: Option<Handle<Vec<Profile>>>,
-    /// The extenders, which are asked besides the plugins of every profile; `None` if none is configured.
+    /// The extenders; `None` if no extender is configured. Extenders are asked besides the plugins of every profile.
     pub extenders: Option<Handle<Arc<dyn Extenders>>>,
 }
 
@@ -66,14 +66,14 @@ impl Reconfiguration {
     }
 }
 
-/// Replaces the profiles. Pods that no profile serves leave the queue. The scheduler does not know pods that only the
-/// new profiles serve, so the host must report them again.
+/// Replaces the profiles. Pods that no profile serves leave the queue. The scheduler does not know the pods that only
+/// the new profiles serve, so the host must report these pods again.
 fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
     let mut to_retry = BTreeSet::new();
     let changes: Vec<ProfileChange> =
         profiles.iter_mut().map(|profile| continue_profile(profile, &mut to_retry, context)).collect();
     let before = context.install_profiles(profiles);
-    // The plugins that are still in the old profiles were not taken over by a new profile.
+    // No new profile took over the plugins that are still in the old profiles.
     swaps.retire(before.into_iter().flat_map(Profile::into_plugins));
     for change in changes {
         let scheduler_name = context.symbols_mut().intern(&change.scheduler_name);

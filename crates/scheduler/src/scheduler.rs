@@ -1,4 +1,4 @@
-//! The scheduler's parts and its interface: events, cycles, actions. It only passes calls on.
+//! The scheduler's parts and its interface: events, cycles, actions. This module only passes calls on.
 
 mod following;
 
@@ -47,7 +47,7 @@ pub struct Scheduler {
     followed: Followed,
 }
 
-/// The part of the state that remains after nodes and pods came and left again, and that affects decisions.
+/// The part of the state that affects decisions and that remains after nodes and pods came and left again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchState {
     next_start: usize,
@@ -63,8 +63,8 @@ impl Scheduler {
     /// some events concern thousands of pods.
     pub const TURN: Duration = turn::LONGEST;
 
-    /// The milliseconds after which the scheduler checks again whether plugins have time, while anything waits for
-    /// their time.
+    /// The milliseconds after which the scheduler checks again whether plugins have time, while anything waits
+    /// for the time of plugins.
     const LOOK_FOR_TIME_AFTER: u64 = 20;
 
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
@@ -87,29 +87,29 @@ impl Scheduler {
         .with_objects(HostObjects::default())
     }
 
-    /// Measures time with `clock`. `seed` decides which attempts have each plugin timed.
+    /// Measures time with `clock`. `seed` decides in which attempts each plugin is timed.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
         self.context.measure_with(clock, seed);
         self
     }
 
-    /// Traces the attempts that `tracing` takes, if there is a [clock](Self::with_clock). Their steps come with
-    /// [`Self::drain_measured`], and their ends as [`Action::Traced`].
+    /// Traces the attempts that `tracing` takes, if there is a [clock](Self::with_clock). The steps of these attempts
+    /// come with [`Self::drain_measured`], and their ends as [`Action::Traced`].
     #[must_use]
     pub fn with_traces(mut self, tracing: TraceSampling) -> Self {
         self.context.trace_with(tracing);
         self
     }
 
-    /// Sets the accounts that decide which pods wait for others. The default accounts let no pod wait.
+    /// Sets the accounts that decide which pods wait for other pods. With the default accounts, no pod waits.
     #[must_use]
     pub fn with_time(mut self, time: SchedulingTime) -> Self {
         self.context.set_time(time);
         self
     }
 
-    /// Sets the extenders, which are asked besides the plugins of every profile.
+    /// Sets the extenders. They are asked besides the plugins of every profile.
     #[must_use]
     pub fn with_extenders(mut self, extenders: Arc<dyn Extenders>) -> Self {
         self.context.set_extenders(Some(extenders));
@@ -247,7 +247,8 @@ impl Scheduler {
         true
     }
 
-    /// Lets plugins take more than the share of all plugins for work that waits for them, because no pod can be tried.
+    /// Carries out work that waits for the time of plugins, because no pod can be tried. Plugins may then take more
+    /// than the share of all plugins.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
         if bindings.is_any_ready() || context.profiles().has_news() {
@@ -266,7 +267,7 @@ impl Scheduler {
         if self.context.is_shutting_down() {
             return None;
         }
-        // No event comes when plugins have time again.
+        // No event tells the scheduler that plugins have time again.
         let Self { context, bindings, .. } = self;
         let waits_for_time = bindings.is_any_ready()
             || context.waits_for_time()
@@ -305,9 +306,9 @@ impl Scheduler {
         self.context.drain_not_bound()
     }
 
-    /// Records the occurrences that kube-scheduler's log has up to this verbosity, from now on; 0 records no
-    /// occurrences. If there are any, the caller must take them with [`Self::drain_occurrences`] after each
-    /// [`Self::handle`] and [`Self::run`].
+    /// Records from now on the occurrences that kube-scheduler logs up to this verbosity; 0 records no occurrences. If
+    /// occurrences are recorded, the caller must take them with [`Self::drain_occurrences`] after each [`Self::handle`]
+    /// and [`Self::run`].
     pub fn record_occurrences(&mut self, verbosity: u8) {
         self.context.record_occurrences(verbosity);
     }
@@ -322,7 +323,7 @@ impl Scheduler {
         self.context.drain_measured(&mut take);
     }
 
-    /// The plugins that were replaced since the last call. Dropping one frees its memory, which takes a while.
+    /// The plugins that were replaced since the last call. Dropping a plugin frees its memory, which takes a while.
     pub fn drain_retired(&mut self) -> Vec<Box<dyn Plugin>> {
         self.swaps.take_retired()
     }
@@ -350,7 +351,7 @@ impl Scheduler {
         }
     }
 
-    /// The state in a few numbers. The call takes the same short time for each size of the cluster.
+    /// The state in a few numbers. The duration of the call does not depend on the size of the cluster.
     #[must_use]
     pub fn totals(&self, now: Time) -> Totals {
         let waits_since = self.context.queue().longest_waits_since();
@@ -380,8 +381,8 @@ impl Scheduler {
         SearchState { next_start: self.cycle.next_start(), order: self.context.cache().node_order() }
     }
 
-    /// Restores an earlier search state. The caller has undone everything since that moment by events in the opposite
-    /// order, so later decisions equal those that followed that moment.
+    /// Restores an earlier search state. Before this call, the caller must undo everything since that moment by events
+    /// in the opposite order. Later decisions then equal the decisions after that moment.
     pub fn restore_search_state(&mut self, state: SearchState) {
         self.cycle.begin_again_at(state.next_start);
         self.context.cache_mut().restore_order(state.order);
@@ -399,7 +400,7 @@ impl Scheduler {
         self.changes_for(CopyKind::Shown, now)
     }
 
-    /// [`Self::changes`] for any copy.
+    /// [`Self::changes`] for a copy of either kind.
     pub fn changes_for(&mut self, copy: CopyKind, now: Time) -> ChangeBatch {
         let Self { context, bindings, feeds, .. } = self;
         feeds.batch(copy, bindings, context, now)
@@ -411,7 +412,7 @@ impl Scheduler {
         self.end_following_of(CopyKind::Shown);
     }
 
-    /// [`Self::end_following`] for any copy.
+    /// [`Self::end_following`] for a copy of either kind.
     pub fn end_following_of(&mut self, copy: CopyKind) {
         let Self { context, bindings, feeds, .. } = self;
         feeds.end(copy, bindings, context);

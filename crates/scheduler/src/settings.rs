@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// The percentage of nodes to score; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
-    /// The backoff, and how long a pod stays in the unschedulable pool.
+    /// The backoff, and the time that a pod stays in the unschedulable pool.
     pub queue: berth_queue::Settings,
     /// Whether answers of plugins are kept for pods of one equivalence class ([`berth_framework::EquivalenceCache`]).
-    /// The setting does not change which nodes are chosen, only how fast.
+    /// The setting affects only the speed, and not the choice of nodes.
     pub equivalence_cache: bool,
     /// The feature gate NominatedNodeNameForExpectation: a pod that waits before it is bound shows the node that was
     /// chosen for it.

@@ -41,7 +41,7 @@ impl Swaps {
         self.objects = objects;
     }
 
-    /// Uses a binary that is ready to serve: at once, or after a preparation if its instances take long. Returns
+    /// Uses a binary that is ready to serve. If the binary's instances take long, they are prepared first. Returns
     /// whether any instance was replaced.
     pub(crate) fn ready(&mut self, swap: SwapRequest, bindings: &mut Bindings, context: &mut Context) -> bool {
         if let Some(waiting) = self.preparing.get_mut(&swap.name) {
@@ -74,7 +74,7 @@ impl Swaps {
     pub(crate) fn prepared(&mut self, prepared: Prepared, bindings: &mut Bindings, context: &mut Context) -> bool {
         let Prepared { swap, instances } = prepared;
         let mut is_replaced = self.swap(&swap, instances, bindings, context);
-        // If the first of the waiting swaps must be prepared, all later swaps wait until it is prepared.
+        // If one of the waiting swaps must be prepared, all later swaps wait for this preparation.
         for next in self.preparing.remove(&swap.name).into_iter().flatten() {
             is_replaced |= self.ready(next, bindings, context);
         }
@@ -154,7 +154,7 @@ impl Swaps {
 }
 
 /// The profiles in which a plugin with PreEnqueue replaces a plugin that was out of service. Pods passed PreEnqueue
-/// without the plugin, so that their cycles could report that it was out of service.
+/// without the replaced plugin, so that their cycles could report that this plugin was out of service.
 fn who_was_not_asked(successors: &[Successor], context: &mut Context) -> Vec<Sym> {
     let keeps_out = |successor: &&Successor| {
         let before = context.profile_mut(successor.scheduler_name).and_then(|it| it.get(successor.plugin));
@@ -169,7 +169,7 @@ fn args_of(profile: &Profile, plugin: PluginIdx) -> Option<&str> {
     profile.instances().get(plugin.index()).map(|instance| instance.args.as_str())
 }
 
-/// Makes an instance that can replace the plugin at once: configured, with its predecessor's state, and synced.
+/// Makes an instance that can replace the plugin immediately: configured, with its predecessor's state, and synced.
 fn successor(
     scheduler_name: Sym,
     plugin: PluginIdx,
@@ -196,7 +196,7 @@ fn successor(
 /// Passes the state of the old instance to the new instance, if the old instance has state.
 ///
 /// # Errors
-/// The new instance starts without the state, for this reason.
+/// The new instance cannot use the state, and starts without it. The error has the reason.
 pub(crate) fn hand_over_state(old: &mut dyn Plugin, new: &mut dyn Plugin) -> Result<(), RestoreError> {
     let state = old.state().map(State::snapshot).filter(|state| !state.is_empty());
     match (state, new.state()) {

@@ -30,7 +30,7 @@ impl Turn {
         has_room
     }
 
-    /// Ends the turn, so that the next one begins.
+    /// Ends the turn, and begins the next turn.
     pub(crate) fn end(&mut self) {
         *self = Self::default();
     }

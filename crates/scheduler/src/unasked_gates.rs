@@ -1,9 +1,9 @@
 //! Pods that stay out of activeQ because a PreEnqueue plugin could not be asked about them.
 //!
-//! A plugin without time is asked again as soon as it has time, first about the pod that has waited longest. Users get
-//! no message. A plugin that rejects a pod informs users itself, and registered for the events that may change its
-//! answer. A plugin that broke, or whose replica could not be updated, cannot inform users and has no such events. The
-//! scheduler informs users in its place, and asks again.
+//! A plugin without time is asked again as soon as it has time, first about the pod that has waited longest. In this
+//! case, users get no message. A plugin that rejects a pod informs users itself, and registered for the events that may
+//! change its answer. A plugin that broke, or whose replica could not be updated, cannot inform users and has no such
+//! events. Therefore the scheduler informs users, and asks this plugin again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -43,7 +43,7 @@ pub(crate) struct UnaskedGates {
 impl UnaskedGates {
     /// Notes that a plugin broke or is out of service.
     pub(crate) fn note_failure(&mut self, uid: &PodUid, status: Status, now: Time) {
-        // Pods of a plugin that is out of service come back when another binary replaces it.
+        // If the plugin is out of service, its pods come back when another binary replaces the plugin.
         if !status.code.is_rejected() {
             self.to_retry.insert(uid.clone());
             self.retry_at.get_or_insert(now + RETRY_AFTER);
@@ -61,7 +61,7 @@ impl UnaskedGates {
         self.without_time.entry((scheduler_name, plugin)).or_default().push_back(uid.clone());
     }
 
-    /// Whether the profile's plugin must be asked about other pods first.
+    /// Whether the profile's plugin must be asked about other pods before this pod.
     pub(crate) fn are_before(&self, scheduler_name: Sym, plugin: &Arc<str>) -> bool {
         !self.without_time.is_empty() && self.without_time.contains_key(&(scheduler_name, Arc::clone(plugin)))
     }
@@ -71,12 +71,12 @@ impl UnaskedGates {
         !self.without_time.is_empty()
     }
 
-    /// Takes out the plugins that had no time for some pods, with those pods.
+    /// Takes out the plugins that had no time for some pods, with these pods.
     pub(crate) fn take_without_time(&mut self) -> BTreeMap<ProfilePlugin, VecDeque<PodUid>> {
         mem::take(&mut self.without_time)
     }
 
-    /// Puts back pods for which the plugin had no time again, before pods that came since.
+    /// Puts back the pods for which the plugin had no time again. They come before the pods that were added since then.
     pub(crate) fn give_back(&mut self, key: ProfilePlugin, mut pods: VecDeque<PodUid>) {
         let late = self.without_time.remove(&key).unwrap_or_default();
         pods.extend(late);

@@ -1,5 +1,5 @@
-//! A scheduler that answers questions. The scheduler consists of a configuration and its plugins, which are loaded
-//! once, and works on clusters from manifests.
+//! A scheduler that answers questions. The configuration and the plugins are loaded once, and the scheduler then works
+//! on clusters from manifests.
 //!
 //! `berth simulate` and the C library (`crates/libberth`) use this crate. [`berth_what_if`] knows neither files nor
 //! WebAssembly. This crate loads both, and passes plugins and settings on as [`Conditions`]. The crate creates no
@@ -30,8 +30,8 @@ pub struct SimulatorOptions {
     pub plugins_dir: Option<PathBuf>,
     /// A PluginHostConfiguration.
     pub plugin_config: Option<PathBuf>,
-    /// How built-in plugins run: natively or as components. If it is `None`, they run natively, unless the folder
-    /// contains another binary.
+    /// How built-in plugins run: natively or as components. If it is `None`, a built-in plugin runs natively unless the
+    /// folder contains another binary of the plugin.
     pub execution: Option<Execution>,
     /// The folder for compiled plugins. If it is `None`, it is a folder in the user's cache directory.
     pub artifact_cache: Option<PathBuf>,
@@ -41,14 +41,14 @@ pub struct SimulatorOptions {
     pub compiler: Option<CompilerProcess>,
 }
 
-/// A configuration with its loaded plugins. Any number of schedulers can be made from it. The value stays on the thread
-/// that opened it.
+/// A configuration with its loaded plugins. Any number of schedulers can be made from one simulator. The value stays on
+/// the thread that opened it.
 #[derive(Debug)]
 pub struct Simulator {
     plugins: Plugins,
     settings: Settings,
     scheduler_settings: berth_scheduler::Settings,
-    /// Whether the only profile serves every pod, because no configuration and no name is given.
+    /// Whether the only profile serves every pod. This is so if neither a configuration nor a name is given.
     is_default: bool,
 }
 

@@ -2,7 +2,7 @@
 //! fill instances run when there is time.
 //!
 //! On a machine with few processors, scheduling cycles take many times as long next to a compiler of the same priority.
-//! Only Linux has priorities for single threads. On other systems, they would apply to the whole process.
+//! Only Linux has priorities for single threads. On other systems, a priority would apply to the whole process.
 
 use std::{cell::Cell, io, thread};
 
@@ -19,8 +19,8 @@ thread_local! {
     static IS_SCHEDULING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes the calling thread the scheduling thread. It is woken promptly. Every pod waits for it, so the limits for
-/// components are tighter on this thread.
+/// Makes the calling thread the scheduling thread. The system wakes this thread promptly. Every pod waits for this
+/// thread, so the limits for components are tighter on it.
 pub fn begin_scheduling() {
     IS_SCHEDULING.set(true);
     wake_promptly();

@@ -1,6 +1,6 @@
-//! `berth simulate` without components, which builds in a minute. It places the pods of manifests with kube-scheduler's
-//! default profile, and prints the time for reading and placing. It can also answer a batch with a number of variants
-//! and pods.
+//! `berth simulate` without components. This program builds in a minute. It places the pods of manifests with
+//! kube-scheduler's default profile, and prints the time for reading and placing. It can also answer a batch with a
+//! number of variants and pods.
 //!
 //! ```console
 //! cargo run --release -p berth-what-if --example place -- --make 5000 10000 /tmp/cluster

@@ -1,7 +1,7 @@
 //! Applies the API server's changes of a new pod before the scheduler sees it: defaults, and the admission plugins
 //! `Priority` and `RuntimeClass` (<https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/>).
 //!
-//! A pod that has a uid comes from an API server. It already has these changes, and is not changed again.
+//! A pod with a uid comes from an API server. Such a pod already has these changes, and is not changed again.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Admission {
 /// A mistake in a pod.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// A JSON pointer.
+    /// The field, as a JSON pointer.
     pub(crate) field: &'static str,
     pub(crate) reason: String,
 }
@@ -151,8 +151,8 @@ fn request_limits(container: &mut Value) {
     }
 }
 
-/// Adds `matchLabelKeys` and `mismatchLabelKeys` of affinity terms to the selectors of the terms, as happens when a pod
-/// is created (KEP-3633).
+/// Adds `matchLabelKeys` and `mismatchLabelKeys` of affinity terms to the selectors of the terms. The API server does
+/// this when a pod is created (KEP-3633).
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
     for affinity in ["podAffinity", "podAntiAffinity"] {

@@ -1,7 +1,7 @@
 //! An API server in memory that accepts every request immediately, and the controllers that pods with volumes need.
 //!
-//! It contains pods that wait for a node, and the objects that plugins write to. It returns each change as the
-//! [`Event`] of the scheduler that a watch would produce.
+//! The API server contains pods that wait for a node, and the objects that plugins write to. It returns each change as
+//! the scheduler's [`Event`], as if a watch had reported the change.
 
 mod take_over;
 
@@ -22,17 +22,17 @@ pub struct ApiServer {
     pending: FxHashMap<String, Box<api::Pod>>,
     objects: BTreeMap<ObjectKey, Value>,
     n_versions: u64,
-    /// The objects as they were before each change since [`Self::begin_journal`].
+    /// The objects before each change since [`Self::begin_journal`].
     journal: Option<Journal>,
 }
 
-/// The objects as they were before each change; `None` for an object that did not exist.
+/// The objects before each change; `None` for an object that did not exist.
 pub(crate) type Journal = Vec<(ObjectKey, Option<Value>)>;
 
 /// A change that the scheduler caused to a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The pod is on its node from now on.
+    /// The pod was bound to its node.
     Bound {
         /// The pod.
         pod: PodRef,
@@ -73,7 +73,7 @@ pub enum ApiServerError {
         /// The mistake in the object.
         reason: String,
     },
-    /// The data that a plugin must be prepared with no longer exists.
+    /// A plugin must be prepared with data that no longer exists.
     #[error("the data to prepare a plugin with was already used")]
     Preparation,
 }
@@ -141,7 +141,7 @@ impl ApiServer {
     /// `changes`.
     ///
     /// # Errors
-    /// A plugin asks for something that cannot be read.
+    /// The effect of a plugin cannot be read.
     pub fn perform(
         &mut self,
         action: Action,
@@ -172,7 +172,7 @@ impl ApiServer {
                 let preparation = objects.take(preparation).ok_or(ApiServerError::Preparation)?;
                 events.push(Event::plugin_prepared(objects, preparation.run()));
             }
-            // There are no extenders.
+            // A simulation has no extenders.
             Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. })
             | Action::Supervise(_)
             | Action::Notice(_)
@@ -222,7 +222,7 @@ impl ApiServer {
                     events.push(self.create_of_plugin(&kind, &namespace, read(&kind, &body)?)?);
                 }
                 Effect::Delete { kind, namespace, name } => events.push(self.remove(key(&kind, namespace, name)?)),
-                // The scheduler carries out the other effects itself, or they change nothing in the cluster.
+                // The scheduler carries out the other effects itself, or these effects change nothing in the cluster.
                 Effect::Bind
                 | Effect::Allow { .. }
                 | Effect::Reject { .. }
@@ -270,7 +270,7 @@ impl ApiServer {
         Event::ObjectApplied { resource: resource(&key), key, json }
     }
 
-    /// Records the state of objects before they change, from now on.
+    /// Begins to record the state of objects before they change.
     pub(crate) fn begin_journal(&mut self) {
         self.journal = Some(Journal::new());
     }

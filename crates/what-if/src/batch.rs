@@ -1,4 +1,4 @@
-//! What-if questions in batches: some pods are placed in several variants of the cluster, with nodes added or removed.
+//! What-if questions in batches. Some pods are placed in several variants of the cluster, with nodes added or removed.
 //!
 //! Requests and answers are JSON with a version. An answer reserves nothing.
 
@@ -113,7 +113,7 @@ pub struct VariantAnswer {
     pub placed: usize,
     /// The number of pods that get no node.
     pub pending: usize,
-    /// The number of pods that each node gets, for nodes that get any.
+    /// The number of pods that each node gets, for nodes that get pods.
     pub nodes_used: BTreeMap<String, usize>,
     /// The pods of the question, followed by the pods of removed nodes.
     pub pods: Vec<PodOutcome>,
@@ -122,8 +122,8 @@ pub struct VariantAnswer {
     pub evictions: Vec<Eviction>,
 }
 
-/// The maximum size of a batch. It is checked before any pod is placed. `is_over` of the [`Conditions`] is checked
-/// while pods are placed.
+/// The maximum size of a batch. The size is checked before any pod is placed. `is_over` of the [`Conditions`] is
+/// checked while pods are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchBounds {
     /// The number of variants. Each step of the search for the size of a node group counts as one variant.
@@ -207,8 +207,8 @@ pub enum BatchError {
 pub struct Batch<'a> {
     /// The maximum size of the batch.
     pub bounds: BatchBounds,
-    /// The profile that serves the pods of the question, whichever scheduler they name. `None` stands for the profiles
-    /// that the pods name.
+    /// The profile that serves the pods of the question, regardless of the schedulers that the pods name. `None` stands
+    /// for the profiles that the pods name.
     pub scheduler_name: Option<&'a str>,
 }
 
@@ -464,7 +464,7 @@ impl Asking<'_, '_> {
         Ok(())
     }
 
-    /// The smallest number of nodes of the group with which as many pods are placed as with all of them.
+    /// The smallest number of nodes of the group with which as many pods are placed as with all nodes of the group.
     fn size(&mut self, group: &NodeGroup) -> Result<NodeGroupAnswer, BatchError> {
         let template = template(&group.name, &group.node)?;
         let mut place = |n: usize| self.place(&group.name, &[], &[(n, template.clone())]);

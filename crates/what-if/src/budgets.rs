@@ -32,7 +32,7 @@ impl Budgets {
         Self(budgets.filter_map(|object| Budget::new(object, cluster)).collect())
     }
 
-    /// The reason why the pod may not be evicted now; `None` if the eviction is allowed.
+    /// The reason why the pod may not be evicted at the moment; `None` if the eviction is allowed.
     pub(crate) fn refusal(&self, pod: &ClusterPod) -> Option<String> {
         let concerned: Vec<&Budget> = self.0.iter().filter(|budget| budget.concerns(&pod.pod)).collect();
         match concerned.as_slice() {

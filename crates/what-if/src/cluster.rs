@@ -41,8 +41,8 @@ pub struct ClusterPod {
     pub pod: Arc<api::Pod>,
     /// The complete pod.
     pub object: Arc<Value>,
-    /// The pod in the form of the simulated scheduler's table, if it comes from a scheduler that is followed. `pod` and
-    /// `object` then have only the names, the owner, the node and the scheduler.
+    /// The pod in the form of the simulated scheduler's table, if the pod comes from a scheduler that is followed.
+    /// `pod` and `object` then have only the names, the owner, the node and the scheduler.
     pub(crate) known: Option<Arc<berth_model::Pod>>,
 }
 
@@ -70,7 +70,7 @@ impl Cluster {
         self.pods.iter().filter(|pod| pod.is_pending())
     }
 
-    /// Warnings about input that the simulation ignores, one sentence each.
+    /// Warnings about input that the simulation ignores. Each warning is one sentence.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -100,8 +100,8 @@ impl Cluster {
         }
     }
 
-    /// A token that changes when an object is added, changed or removed. It is a digest of kinds, names and
-    /// `resourceVersion`s. For an object without a `resourceVersion`, it covers the object's text.
+    /// A token that changes when an object is added, changed or removed. The token is a digest of kinds, names and
+    /// `resourceVersion`s. For an object without a `resourceVersion`, the token also depends on the object's text.
     #[must_use]
     pub fn state_token(&self) -> String {
         let nodes = self.nodes.iter().map(|node| &node.object);
@@ -113,8 +113,8 @@ impl Cluster {
         digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Shows the whole cluster to the scheduler of a simulation. This includes the pods that wait for a node, which it
-    /// has not tried yet. `whole_pods` keeps the JSON of pods for plugins that read it.
+    /// Shows the whole cluster to the scheduler of a simulation. This includes the pods that wait for a node, which the
+    /// scheduler has not tried yet. `whole_pods` keeps the JSON of pods for plugins that read it.
     pub fn show(&self, simulation: &mut Simulation<'_>, whole_pods: bool) {
         self.show_without_pending(simulation, whole_pods);
         for pod in self.pending() {

@@ -119,7 +119,7 @@ impl Questions {
 }
 
 impl NodeAnswer {
-    /// `None` if the cluster has no node of this name.
+    /// The answers about one node; `None` if the cluster has no node of this name.
     fn of(
         decision: &Decision,
         node: &str,
@@ -172,15 +172,15 @@ impl Comparison {
     }
 }
 
-/// The results for each pod with the first configuration and with the second.
+/// The result for each pod with the first configuration, and the result with the second configuration.
 fn pairs<'a>(first: &'a Placed, second: &'a Placed) -> impl Iterator<Item = (&'a PodOutcome, &'a PodOutcome)> {
     let others: FxHashMap<(&str, &str), &PodOutcome> =
         second.pods.iter().map(|pod| ((pod.namespace.as_str(), pod.name.as_str()), pod)).collect();
     first.pods.iter().filter_map(move |pod| Some((pod, *others.get(&(pod.namespace.as_str(), pod.name.as_str()))?)))
 }
 
-/// The plugin that causes the difference: the plugin that rejects the other configuration's node. If no plugin rejects
-/// this node, the plugin with the largest difference in its preference between the two nodes.
+/// The plugin that causes the difference. This is the plugin that rejects the other configuration's node. If no plugin
+/// rejects this node, it is the plugin with the largest difference in its preference between the two nodes.
 fn plugin_that_differs(first: &Side, second: &Side) -> Option<String> {
     let rejects = |by: &Side, node: &Option<String>| {
         let node = node.as_ref()?;

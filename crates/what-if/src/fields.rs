@@ -5,11 +5,11 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::FxHasher;
 use serde_json::{Map, Value};
 
-/// The letters of names that Kubernetes generates. There are no vowels, so that the names contain no words
+/// The letters of names that Kubernetes generates. The letters contain no vowels, so that the names contain no words
 /// (`k8s.io/apimachinery/pkg/util/rand`).
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A text at a JSON pointer; empty if there is none.
+/// A text at a JSON pointer; empty if there is no text.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -30,7 +30,7 @@ pub(crate) fn fields(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// The object in a field of an object. It is created if it does not exist.
+/// The object in a field of an object. If the field does not exist, it is created.
 pub(crate) fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     fields(fields(object).entry(field).or_insert(Value::Null))
 }
@@ -43,7 +43,7 @@ pub(crate) fn items_mut<'a>(
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// `length` letters that depend on `seed`. They are the same in each run.
+/// `length` letters that depend on `seed`. The letters are the same in each run.
 pub(crate) fn letters(seed: impl Hash, length: usize) -> String {
     let mut hasher = FxHasher::default();
     seed.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Determines how many more pods of one kind fit into a cluster, and which resource is then scarce.
+//! Determines how many more pods of one kind fit into a cluster, and which resource prevents further pods.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,12 @@ pub struct HowMany {
     pub kind: &'static str,
     /// The number of pods that fit. They evict no other pod.
     pub fit: usize,
-    /// The number of fitting pods on each node that has any.
+    /// The number of fitting pods on each node that has fitting pods.
     pub nodes: BTreeMap<String, usize>,
     /// The reason why the next pod does not fit; absent if the maximum number fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
-    /// The number of pods that were pending before, and have no node.
+    /// The number of pods that were pending at the beginning, and get no node.
     pub pending: usize,
 }
 

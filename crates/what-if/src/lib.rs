@@ -1,10 +1,10 @@
-//! Simulates the scheduler: the scheduling core works on a cluster that is given as data. The API server of the
+//! Simulates the scheduler. The scheduling core works on a cluster that is given as data. The API server of the
 //! simulation accepts every request immediately.
 //!
-//! [`ClusterReader`] makes a [`Cluster`] from manifests, as the API server and the controllers would: it adds the pods
-//! of Deployments and similar workloads, priorities, and claims. [`place`] passes its pods to a [`Simulation`]. The
-//! simulation uses the same scheduler as `berth run`, and gives it the same events. The placement of each pod, and the
-//! message for a pod that does not fit, are therefore the real scheduler's.
+//! [`ClusterReader`] makes a [`Cluster`] from manifests, as the API server and the controllers would. It adds the pods
+//! of Deployments and similar workloads, priorities, and claims. [`place`] passes the pods of the cluster to a
+//! [`Simulation`]. The simulation uses the same scheduler as `berth run`, and gives the scheduler the same events. The
+//! placement of each pod, and the message for a pod that does not fit, are therefore the real scheduler's.
 //!
 //! The crate uses no clock, no files and no threads.
 

@@ -1,7 +1,8 @@
-//! Manifests: texts of YAML or JSON with one or several documents, including `List`s, which are split into objects.
+//! Manifests. A manifest is a text of YAML or JSON with one or several documents. This module splits manifests,
+//! including `List`s, into objects.
 //!
-//! Each document is read separately, so that an invalid one does not affect the others, and an error names the file,
-//! line, object and field.
+//! Each document is read separately, so that an invalid document does not affect the other documents, and an error
+//! names the file, line, object and field.
 
 mod lines;
 
@@ -24,7 +25,7 @@ pub(crate) struct Manifest {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     file: Arc<str>,
-    /// The document, and the number of its first line in the file, where the first line is 1. The document is empty for
+    /// The document, and the number of its first line in the file. Lines are counted from 1. The document is empty for
     /// an object that is not from a text.
     document: Arc<str>,
     first_line: u64,
@@ -35,9 +36,9 @@ pub(crate) struct Place {
 /// A mistake in an object of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ReadError {
-    /// The file, by the caller's name for it.
+    /// The name of the file in errors.
     pub file: String,
-    /// The line, where the first is 1; `None` if it is not known.
+    /// The line, counted from 1; `None` if the line is not known.
     pub line: Option<u64>,
     /// The object, such as `Pod default/web`; `None` if the document is not an object.
     pub object: Option<String>,
@@ -60,7 +61,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// The objects of a text in their order. `file` is its name in errors.
+/// The objects of a text in their order. `file` is the name of the text in errors.
 pub(crate) fn read(file: &str, text: &str) -> Vec<Result<Manifest, ReadError>> {
     let file: Arc<str> = file.into();
     let is_json = text.trim_start().starts_with(['{', '[']);
@@ -78,7 +79,7 @@ pub(crate) fn read(file: &str, text: &str) -> Vec<Result<Manifest, ReadError>> {
     documents.collect()
 }
 
-/// Makes a manifest of an object that is not from a text. `origin` is its source, for errors.
+/// Makes a manifest of an object that is not from a text. `origin` is the source of the object, for errors.
 pub(crate) fn of_object(origin: &str, object: Value) -> Result<Manifest, ReadError> {
     check(object, Place { file: origin.into(), document: "".into(), first_line: 1, item: None })
 }

@@ -1,7 +1,8 @@
 //! Simulates pods that leave their nodes: drains, and plans that empty nodes.
 //!
-//! Pods leave as with `kubectl drain`. A pod is evicted if the PodDisruptionBudgets allow it. Its controller creates it
-//! again, and the scheduler finds a node. The pod counts for its budget again once it has a node.
+//! Pods leave as with `kubectl drain`. A pod is evicted if the PodDisruptionBudgets allow the eviction. The pod's
+//! controller creates the pod again, and the scheduler finds a node. The pod counts for its budget again once it has a
+//! node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ pub struct Drain {
     pub api_version: &'static str,
     /// `Drain`.
     pub kind: &'static str,
-    /// The nodes on which only pods remain that belong to their nodes.
+    /// The nodes from which all pods left, except the pods that belong to their nodes.
     pub drained: Vec<String>,
     /// The evictions in their order.
     pub moves: Vec<Move>,
@@ -126,7 +127,7 @@ pub fn drain(cluster: &Cluster, nodes: &[String], conditions: Conditions<'_>) ->
 }
 
 /// Searches for nodes that can be emptied, beginning with the nodes that have the fewest pods. A node is emptied if
-/// each of its pods may leave and finds another node. No pod is evicted for another pod, and no pod goes to an empty
+/// each of its pods may leave and gets another node. No pod is evicted for another pod, and no pod goes to an empty
 /// node.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx};
 use serde::Serialize;
 
-/// The number of nodes that are named for each reason. All further nodes are counted.
+/// The number of nodes that are named for each reason. Further nodes are only counted.
 const EXAMPLES: usize = 3;
 
 /// The results for the pods of a cluster.
@@ -15,7 +15,7 @@ const EXAMPLES: usize = 3;
 pub struct Placed {
     /// The pods that waited for a node, in their order.
     pub pods: Vec<PodOutcome>,
-    /// The pods that were evicted for others, in the order of their evictions.
+    /// The pods that were evicted for other pods, in the order of their evictions.
     pub evictions: Vec<Eviction>,
 }
 
@@ -32,7 +32,7 @@ pub struct PodOutcome {
     /// The alternatives to the node, for a pod with a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
-    /// The reason why the pod has no node, for a pod without one.
+    /// The reason why the pod has no node; `None` for a pod with a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
 }
@@ -129,7 +129,7 @@ impl RefusalReason {
 }
 
 impl Refusal {
-    /// A refusal that no node has caused.
+    /// A refusal that no node caused.
     pub(crate) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), rejections: Vec::new(), nominated_node: None }
     }
@@ -170,8 +170,8 @@ impl Choice {
     }
 }
 
-/// The plugins' answers about nodes in the decision with the text `message`; empty if the last decision has another
-/// text.
+/// The plugins' answers about nodes in the decision with the text `message`. The result is empty if the last decision
+/// has another text.
 pub(crate) fn rejections(
     decision: &Decision,
     message: &str,
@@ -202,7 +202,7 @@ pub(crate) fn rejections(
     rejections
 }
 
-/// The nodes that PreFilter left out, or all nodes.
+/// The rejection by PreFilter: of the nodes that it left out, or of all nodes.
 fn rejected_by_pre_filter(diagnosis: &Diagnosis) -> Option<NodesRejected> {
     let n_explicit: usize = diagnosis.rejections.iter().map(|rejection| rejection.nodes.len()).sum();
     let status = diagnosis.pre_filter.as_ref().or(diagnosis.absent.as_ref())?;

@@ -1,4 +1,4 @@
-//! A picture of the nodes. Each node is a square, grouped by zone, and fuller nodes are darker.
+//! A picture of the nodes. Each node is a square. The squares are grouped by zone, and fuller nodes are darker.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -12,11 +12,11 @@ const TOP: usize = 56;
 const HEADING: usize = 26;
 
 /// The colours from empty to full, as shades of one colour. People with red-green colour blindness can distinguish
-/// them, too.
+/// these shades, too.
 const SHADES: [&str; 6] = ["#f7fbff", "#d0e1f2", "#94c4df", "#4a98c9", "#1764ab", "#08306b"];
 const OVER_FULL: &str = "#d55e00";
 
-/// An SVG of the nodes, ordered by zone and then by how full they are.
+/// An SVG of the nodes, ordered by zone and then by how full the nodes are.
 #[must_use]
 pub fn svg(nodes: &[NodeUse<'_>]) -> String {
     let mut zones: BTreeMap<&str, Vec<&NodeUse<'_>>> = BTreeMap::new();

@@ -19,8 +19,8 @@ use crate::{
     simulation::Simulation,
 };
 
-/// The number of attempts for each waiting pod. If no pod got a node after these attempts, the remaining pods are given
-/// up.
+/// The number of attempts for each waiting pod. If no pod got a node in this many attempts, the remaining pods are
+/// given up.
 const ATTEMPTS_WITHOUT_PROGRESS: u64 = 3;
 
 /// The number of turns between two checks of the time.
@@ -29,8 +29,8 @@ const CHECKED_EVERY: u32 = 64;
 /// The order in which the pods that wait for a node arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrival {
-    /// All pods are in the queue together, as after a start of the scheduler. Its QueueSort plugin decides which is
-    /// next.
+    /// All pods are in the queue together, as after a start of the scheduler. The QueueSort plugin of the scheduler
+    /// decides which pod is next.
     #[default]
     Together,
     /// The pods arrive one after the other. Each pod is tried, and all backoffs have ended, before the next pod
@@ -44,7 +44,7 @@ pub struct Conditions<'a> {
     pub settings: Settings,
     /// The profiles from the configuration.
     pub profiles: Vec<Profile>,
-    /// Receives the scheduler's time, which components need.
+    /// A function that gets the scheduler's time. Components need the time.
     pub tell_time: Box<dyn Fn(Time) + 'a>,
     /// Whether a plugin reads pods as JSON.
     pub whole_pods: bool,
@@ -83,7 +83,7 @@ pub struct Placing<'a> {
     journal: Option<Vec<Step>>,
     evictions: Vec<Eviction>,
     n_failed_since_change: u64,
-    /// The time when a pod was last evicted, if there was no [`Self::flush`] since.
+    /// The time of the last eviction; `None` if [`Self::flush`] was called after the last eviction.
     evicted_at: Option<Time>,
     changes: Vec<Change>,
     questions: Questions,
@@ -149,7 +149,7 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub struct Fork {
     state: SearchState,
-    /// For a cluster that is followed.
+    /// The temporary symbols, for a cluster that is followed.
     symbols: Option<TemporarySymbols>,
 }
 
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Placing<'_> {
 /// Places the pods of a cluster.
 ///
 /// # Errors
-/// Placing takes too long, or a plugin asks for something impossible.
+/// Placing takes too long, or a plugin asks for an invalid effect.
 pub fn place(cluster: &Cluster, conditions: Conditions<'_>) -> Result<Placed, PlaceError> {
     place_and_ask(cluster, conditions, Questions::default()).map(|(placed, _)| placed)
 }
@@ -298,7 +298,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Records changes from now on. No pod may wait, and no other fork may be open.
+    /// Begins to record changes. No pod may wait, and no other fork may be open.
     pub fn fork(&mut self) -> Fork {
         debug_assert!(self.journal.is_none(), "a fork is reverted before the next one");
         self.journal = Some(Vec::new());
@@ -307,11 +307,11 @@ impl<'a> Placing<'a> {
         Fork { state: self.simulation.scheduler().search_state(), symbols }
     }
 
-    /// Reverts everything that has happened since the fork. The time depends only on the number of changes, not on the
-    /// size of the cluster.
+    /// Reverts everything that has happened since the fork. The time depends only on the number of changes, and not on
+    /// the size of the cluster.
     ///
     /// # Errors
-    /// A plugin asks for something impossible. The cluster is then not in its former state.
+    /// A plugin asks for an invalid effect. The cluster is then not in its former state.
     pub fn revert(&mut self, fork: Fork) -> Result<(), PlaceError> {
         let steps = self.journal.take().unwrap_or_default();
         for step in steps.into_iter().rev() {
@@ -327,7 +327,7 @@ impl<'a> Placing<'a> {
                 Step::KnownNodeWent(node) => self.simulation.show_node(*node),
             }
         }
-        // The requests that follow from the removal of pods.
+        // The scheduler may ask for requests because of the removal of pods.
         while self.simulation.decide() {
             self.simulation.confirm(&mut self.changes)?;
         }
@@ -372,7 +372,7 @@ impl<'a> Placing<'a> {
         self.n_failed_since_change = 0;
     }
 
-    /// Lets the scheduler work until every pod has its node or waits for something that does not happen.
+    /// Lets the scheduler work until every pod has its node, or waits for an event that does not come.
     ///
     /// # Errors
     /// Fails as [`place`] does.
@@ -406,8 +406,8 @@ impl<'a> Placing<'a> {
         Err(PlaceError::TooLong { n_tried: self.pods.values().filter(is_tried).count(), n_pods: self.pods.len() })
     }
 
-    /// Whether the simulation has ended: the remaining pods would be tried again only after an event, or all recent
-    /// attempts were in vain.
+    /// Whether the simulation has ended. It has ended if only an event would make the scheduler try the remaining pods
+    /// again, or if all recent attempts failed.
     fn is_settled(&self) -> bool {
         let metrics = self.simulation.scheduler().metrics();
         let pending = metrics.pending_pods;
@@ -421,8 +421,8 @@ impl<'a> Placing<'a> {
     }
 
     /// Lets enough time pass for the scheduler to try the pods of the unschedulable pool again. Returns whether any pod
-    /// may fit now. Some hints of kube-scheduler leave pods in the pool that fit after an eviction, including the
-    /// preemptor.
+    /// may fit after this time. Because of some hints of kube-scheduler, pods that fit after an eviction, including the
+    /// preemptor, stay in the pool.
     fn flush(&mut self) -> bool {
         let n_unschedulable = self.simulation.scheduler().metrics().pending_pods.unschedulable;
         let Some(evicted_at) = self.evicted_at.take().filter(|_| n_unschedulable > 0) else { return false };

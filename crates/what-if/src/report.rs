@@ -1,4 +1,4 @@
-//! The result of a simulation in the form for programs.
+//! The result of a simulation, in a form that programs read.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ pub struct Report {
     pub api_version: &'static str,
     /// `Simulation`.
     pub kind: &'static str,
-    /// The numbers.
+    /// The numbers of the simulation.
     pub summary: Summary,
     /// The pods that waited for a node, in their order.
     pub pods: Vec<PodOutcome>,
-    /// The pods that were evicted for others.
+    /// The pods that were evicted for other pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evictions: Vec<Eviction>,
-    /// The requests, before and after.
+    /// The requests on the nodes, before and after the simulation.
     pub utilization: BeforeAndAfter,
     /// The parts of the input that have no effect, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +48,7 @@ pub struct Summary {
     pub placed: usize,
     /// The number of pods that stay pending.
     pub pending: usize,
-    /// The number of pods that were evicted for others.
+    /// The number of pods that were evicted for other pods.
     pub evicted: usize,
     /// The number of nodes that got pods.
     pub nodes_used: usize,
@@ -95,14 +95,14 @@ impl Report {
     }
 }
 
-/// The requests of the pods that had a node before.
+/// The requests of the pods that had a node before the simulation.
 #[must_use]
 pub fn uses_before(cluster: &Cluster) -> Vec<NodeUse<'_>> {
     let pods = cluster.pods().iter().map(|pod| (&*pod.pod, pod.pod.spec.node_name.as_str()));
     node_uses(nodes(cluster), pods)
 }
 
-/// The requests of the pods that have a node afterwards.
+/// The requests of the pods that have a node after the simulation.
 #[must_use]
 pub fn uses_after<'a>(cluster: &'a Cluster, placed: &Placed) -> Vec<NodeUse<'a>> {
     let key = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());

@@ -1,4 +1,4 @@
-//! The scheduling core and an API server, which are driven as in a real process, but with their own clock.
+//! The scheduling core and an API server. They run as in a real process, but with the clock of the simulation.
 
 mod known;
 
@@ -12,16 +12,16 @@ use serde_json::Value;
 use self::known::Known;
 use crate::api_server::{ApiServer, ApiServerError, Change};
 
-/// A scheduler and its API server. The time only changes if the caller changes it.
+/// A scheduler and its API server. Only the caller changes the time.
 pub struct Simulation<'a> {
     scheduler: Scheduler,
     server: ApiServer,
-    /// Receives the scheduler's time, which components need.
+    /// A function that gets the scheduler's time. Components need the time.
     tell_time: Box<dyn Fn(Time) + 'a>,
     now: Time,
     /// The scheduler's requests that the API server has not carried out yet.
     actions: Vec<Action>,
-    /// Empty between two calls.
+    /// A buffer for events. It is empty between two calls.
     events: Vec<Event>,
     /// The data about a scheduler that is followed.
     known: Known,
@@ -63,8 +63,8 @@ impl<'a> Simulation<'a> {
         &self.scheduler
     }
 
-    /// Restores an earlier search state. All changes since then must have been reverted by events in the opposite
-    /// order.
+    /// Restores an earlier search state. Before this call, all changes since that state must be reverted by events in
+    /// the opposite order.
     pub fn restore_search_state(&mut self, state: SearchState) {
         self.scheduler.restore_search_state(state);
     }
@@ -80,7 +80,7 @@ impl<'a> Simulation<'a> {
         self.now
     }
 
-    /// Sets the time, which never goes back.
+    /// Sets the time. The time never goes back.
     pub fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
@@ -101,13 +101,13 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Gives the time to components, before they get any data.
+    /// Passes the time to components, before they get any data.
     pub fn tell_time(&self) {
         (self.tell_time)(self.now);
     }
 
-    /// Lets the scheduler do the work that is due and try the next pod. Returns whether anything happened. After
-    /// `true`, call [`Self::confirm`].
+    /// Makes the scheduler do the work that is due and try the next pod. Returns whether the scheduler did anything.
+    /// After `true`, call [`Self::confirm`].
     pub fn decide(&mut self) -> bool {
         self.tell_time();
         let is_busy = self.scheduler.run(self.now, false);
@@ -150,7 +150,8 @@ impl<'a> Simulation<'a> {
         self.scheduler.drain_observations();
     }
 
-    /// Lets time pass until the scheduler has work without an event. `false` if the scheduler waits for an event.
+    /// Moves the clock to the time at which the scheduler has work without an event. Returns `false` if the scheduler
+    /// waits for an event.
     pub fn sleep(&mut self) -> bool {
         let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
         self.now = due.unwrap_or(self.now);

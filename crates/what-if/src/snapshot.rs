@@ -1,5 +1,5 @@
-//! A cluster as a file. It contains the parts of each object that scheduling reads. On request, names are replaced by
-//! digests.
+//! A cluster as a file. The file contains the parts of each object that scheduling reads. On request, names are
+//! replaced by digests.
 //!
 //! Unknown texts are treated as names, so that new parts of the API are hidden until they are listed below.
 
@@ -8,8 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::fields::{fields, items_mut};
 
-/// The parts of a container that are kept. Other parts, such as its environment, may contain secrets, and no scheduler
-/// reads them.
+/// The parts of a container that are kept. Other parts, such as the container's environment, may contain secrets, and
+/// no scheduler reads them.
 const CONTAINER: [&str; 6] = ["name", "image", "resources", "ports", "restartPolicy", "restartPolicyRules"];
 /// Annotations that repeat the whole object.
 const COPIES: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
@@ -58,14 +58,14 @@ const LABEL_KEYS: [&str; 4] = ["key", "topologyKey", "matchLabelKeys", "mismatch
 /// Maps of texts that plugins may read. The texts may contain any name.
 const DROPPED: [&str; 4] = ["annotations", "managedFields", "images", "message"];
 
-/// Replaces names by digests. A name has one digest within a snapshot, so that references still match.
+/// Replaces names by digests. In a snapshot, a name always has the same digest, so that references still match.
 #[derive(Clone, Debug)]
 pub struct Redaction {
     salt: Vec<u8>,
 }
 
 impl Redaction {
-    /// The digests depend on `salt`. Names cannot be found by trial without the salt.
+    /// A redaction whose digests depend on `salt`. Without the salt, names cannot be found by trial.
     #[must_use]
     pub fn new(salt: &[u8]) -> Self {
         Self { salt: salt.to_owned() }
@@ -95,7 +95,7 @@ impl Redaction {
             return;
         }
         for (key, value) in map.iter_mut() {
-            // The keys in `requests` and similar maps are resources, and their texts are quantities.
+            // The keys of `requests` and similar maps are resources. The texts in these maps are quantities.
             let field = if WORDS.contains(&field) && value.is_string() { field } else { key };
             self.value(value, field);
         }

@@ -1,4 +1,4 @@
-//! The requested share of a cluster, by resource and zone, and the usable share of the free amounts.
+//! The requested share of a cluster, by resource and zone, and the share of the free amounts that pods can use.
 
 use std::collections::BTreeMap;
 
@@ -29,15 +29,16 @@ pub struct Utilization {
     /// Zones by `topology.kubernetes.io/zone`; empty if no node has a zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneUse>,
-    /// The share of the free amounts that a usual pod cannot use; absent if no pod is placed.
+    /// The share of the free amounts that a pod with the mean request cannot use; absent if no pod is placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<Fragmentation>,
-    /// The evenness of the nodes; absent if there are none.
+    /// The differences between the nodes' requested shares; absent if there are no nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
 }
 
-/// The requested shares of the nodes in per cent: of a node's CPU or memory, whichever is larger.
+/// The requested shares of the nodes in per cent. The share of a node is its share of CPU or its share of memory,
+/// whichever is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
@@ -129,7 +130,7 @@ pub fn node_uses<'a, 'p>(
     uses
 }
 
-/// The sum of the pods' requests by resource, as quantities. Resources of which they request nothing are left out.
+/// The sum of the pods' requests by resource, as quantities. Resources that no pod requests are left out.
 pub(crate) fn requested<'p>(pods: impl Iterator<Item = &'p api::Pod>) -> BTreeMap<String, String> {
     let node = api::Node::default();
     let mut all = NodeUse::new(&node);
@@ -184,7 +185,7 @@ impl<'a> NodeUse<'a> {
         share(CPU).max(share(MEMORY))
     }
 
-    /// `topology.kubernetes.io/zone`; empty if there is none.
+    /// `topology.kubernetes.io/zone`; empty if the node has no zone.
     #[must_use]
     pub fn zone(&self) -> &'a str {
         self.node.metadata.labels.get(ZONE).map_or("", String::as_str)

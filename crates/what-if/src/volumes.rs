@@ -2,7 +2,7 @@
 //! creates the volume.
 //!
 //! The module follows Kubernetes' persistent volume controller, and an external provisioner that always succeeds. A
-//! volume with a `claimRef` binds that claim. A claim with the annotation of a selected node gets a volume of its own
+//! volume with a `claimRef` is bound to that claim. A claim with the annotation of a selected node gets a new volume
 //! (`pkg/controller/volume/persistentvolume`).
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const SELECTED_NODE: &str = "/metadata/annotations/volume.kubernetes.io~1selected-node";
 
-/// Updates `changed`, and returns the objects that change because of it.
+/// Updates `changed`, and returns the other objects that change because of `changed`.
 pub(crate) fn followers(changed: &mut Value, objects: &BTreeMap<ObjectKey, Value>) -> Vec<Value> {
     match changed["kind"].as_str() {
         Some("PersistentVolume") => volume_bound(changed, objects).into_iter().collect(),

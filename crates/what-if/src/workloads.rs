@@ -1,8 +1,8 @@
 //! The pods that controllers would create, if they do not exist yet: the pods of Deployments, ReplicaSets,
 //! StatefulSets, Jobs and ReplicationControllers. DaemonSets, which have a pod for each node, are in [`daemon_sets`].
 //!
-//! The rules are the documentation of each kind, and `pkg/controller` for names and labels. Kubernetes generates some
-//! names at random. Here, they depend on the owner, so that two runs give the same result.
+//! The rules come from the documentation of each kind, and from `pkg/controller` for names and labels. Kubernetes
+//! generates some names at random. Here, these names depend on the owner, so that two runs give the same result.
 
 pub(crate) mod daemon_sets;
 
@@ -36,7 +36,7 @@ pub(crate) struct Controlled {
 /// An unusable field of a workload.
 #[derive(Debug)]
 pub(crate) struct BadField {
-    /// A JSON pointer.
+    /// The field, as a JSON pointer.
     pub(crate) field: &'static str,
     pub(crate) reason: String,
 }
@@ -173,8 +173,8 @@ fn stateful_set(workload: &Value, controlled: &Controlled, n_most: u64) -> Resul
     Ok(made)
 }
 
-/// The pods of a Job that run at the same time. Their number is `parallelism`, but at most the number that has not
-/// succeeded yet.
+/// The pods of a Job that run at the same time. Their number is `parallelism`, but at most the number of pods that have
+/// not succeeded yet.
 fn job(workload: &Value, controlled: &Controlled, n_most: u64) -> Result<Made, BadField> {
     let (namespace, name) = (namespace_of(workload), text(workload, "/metadata/name"));
     let is_finished = items(workload, "/status/conditions")

@@ -1,15 +1,15 @@
 //! The built-in plugins as components, embedded.
 //!
-//! The build script compiles the neighbouring crates for wasm and makes a component of each, so the embedded components
-//! always correspond to the sources.
+//! The build script compiles the neighbouring crates for wasm and makes a component of each crate, so the embedded
+//! components always correspond to the sources.
 
 use std::{fmt, io::Read as _, sync::OnceLock};
 
 use flate2::read::DeflateDecoder;
 
-/// A component and the name that profiles know it by.
+/// A component, and the name by which profiles refer to it.
 pub struct EmbeddedComponent {
-    /// `NodeAffinity`, say.
+    /// The name, for example `NodeAffinity`.
     pub name: &'static str,
     deflated: &'static [u8],
     bytes: OnceLock<Vec<u8>>,

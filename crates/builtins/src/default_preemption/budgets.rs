@@ -12,10 +12,10 @@ use crate::built_in::StaticKind;
 /// The kind of the budgets.
 pub(super) const KIND: StaticKind = StaticKind::new(DisruptionBudgets::API_VERSION, DisruptionBudgets::KIND);
 
-/// Whether the eviction of each of `pods`, evicted in this order, violates a budget.
+/// Whether the eviction of each of `pods` violates a budget. The pods are evicted in this order.
 ///
-/// An eviction uses up one allowed disruption of each budget that covers the pod, even if it violates one of these
-/// budgets.
+/// An eviction uses up one allowed disruption of each budget that covers the pod. This is so even if the eviction
+/// violates one of these budgets.
 pub(super) fn violated<'a>(
     budgets: &DisruptionBudgets,
     table: &ClusterTable,

@@ -387,7 +387,7 @@ impl DryRun for RandomFit {
     }
 }
 
-/// Counts calls, not cases.
+/// A dry run that counts its calls. It does not count the cases.
 struct Counted<'a>(FixedCapacity<'a>, usize);
 
 impl DryRun for Counted<'_> {
@@ -413,7 +413,7 @@ fn many_victims_take_few_dry_runs() {
 }
 
 proptest! {
-    /// Guesses do not change the result: the victims are the same as with one case at a time.
+    /// Guesses do not change the result. The victims are the same as in a search with one case at a time.
     #[test]
     fn victims_are_those_of_asking_one_by_one(seed: u64) {
         let mut fixture = Fixture::new(1, 1);
@@ -440,8 +440,8 @@ proptest! {
         prop_assert!(dry_run.n_calls <= 25);
     }
 
-    /// A dry run over all nodes gives each node the result of a dry run of that node alone, and no victim could have
-    /// been reprieved.
+    /// A dry run over all nodes gives each node the same result as a dry run of that node alone. The pod would not fit
+    /// if any victim stayed.
     #[test]
     fn victims_are_needed_and_suffice(
         pods in prop::collection::vec((0u32..4, 0i32..12, prop::option::of(0i64..5)), 0..24),

@@ -1,14 +1,15 @@
-//! The victims on each node: as few pods of lower priority as must be evicted for the pod to fit.
+//! The victims on each node: the pods of lower priority that must be evicted for the pod to fit. The search keeps as
+//! many pods as possible.
 //!
 //! As in kube-scheduler (`SelectVictimsOnNode` in
 //! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`), all pods of lower priority are removed
-//! first. If the pod fits without them, they are added back one by one, the most important first, and each is reprieved
-//! if the pod still fits with it.
+//! first. If the pod fits without these pods, they are added back one by one, the most important first. An added pod is
+//! reprieved if the pod of the cycle still fits.
 //!
 //! One dry run asks about all nodes, and about several pods of each node. Each decision to reprieve a pod depends on
-//! the previous ones, so a search guesses that the next pods are decided like the last one. The results count up to the
-//! first wrong guess, so a node with many victims takes few dry runs. Consecutive cases differ in a pod or two, which
-//! plugins can use (see [`CaseWalk`](crate::case_walk::CaseWalk)).
+//! the previous decisions, so a search guesses that the next decisions equal the last decision. The results count up to
+//! the first wrong guess, so a node with many victims takes few dry runs. Consecutive cases differ in one or two pods,
+//! which plugins can use (see [`CaseWalk`](crate::case_walk::CaseWalk)).
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -48,8 +49,8 @@ struct VictimSearch<'a> {
     /// The position of the node's result.
     position: usize,
     node: NodeIdx,
-    /// The pods that may have to be evicted, in the order in which they are added back. Pods come first if their
-    /// eviction violates a budget.
+    /// The pods that may have to be evicted, in the order in which they are added back. Pods whose eviction violates a
+    /// budget come first.
     potential: Vec<PotentialVictim<'a>>,
     /// The number of pods in [`Self::potential`] that are decided.
     n_decided: usize,
@@ -81,7 +82,7 @@ impl Candidate {
 const MAX_GUESSES: usize = 16;
 
 /// A sort key that is smaller for more important pods: a higher priority comes first, then an earlier start. A pod that
-/// has not started counts as starting now.
+/// has not started counts as a pod that starts now.
 fn importance(pod: &Pod) -> (Reverse<i32>, i64, &str) {
     (Reverse(pod.priority), started_at(pod), &pod.uid)
 }
@@ -91,7 +92,7 @@ pub(super) fn started_at(pod: &Pod) -> i64 {
     pod.started_at.unwrap_or(i64::MAX)
 }
 
-/// The victims on each of `nodes`, or the reason why preemption does not help there.
+/// The victims on each of `nodes`, or the reason why preemption does not help on the node.
 ///
 /// # Errors
 /// The dry run failed because of a plugin's fault.
@@ -138,7 +139,7 @@ fn potential_victims<'a>(call: &Call<'a>, node: NodeIdx) -> Vec<PotentialVictim<
     potential
 }
 
-/// Decides about all potential victims, in rounds: each round takes one dry run over all nodes.
+/// Decides about all potential victims, in rounds. Each round takes one dry run over all nodes.
 fn reprieve(searches: &mut [VictimSearch<'_>], filters: &mut dyn DryRun) -> Result<(), Status> {
     let mut open: Vec<&mut VictimSearch<'_>> = searches.iter_mut().collect();
     loop {
@@ -189,7 +190,7 @@ impl<'a> VictimSearch<'a> {
         Removal { node: self.node, pods: self.potential.iter().map(|it| it.idx).collect() }
     }
 
-    /// The case in which the undecided pod at position `ahead` is added back, if the pods before it are decided as
+    /// The case in which the undecided pod at position `ahead` is added back. The pods before it are decided as
     /// guessed.
     fn case(&self, ahead: usize) -> Removal {
         let undecided = self.potential.iter().skip(self.n_decided).enumerate();
@@ -200,8 +201,8 @@ impl<'a> VictimSearch<'a> {
         Removal { node: self.node, pods }
     }
 
-    /// Takes the results of the cases, up to and including the first wrong guess: the later cases depend on that guess.
-    /// A right guess doubles the number of pods in the next dry run.
+    /// Takes the results of the cases, up to and including the first wrong guess, because the later cases depend on
+    /// that guess. A right guess doubles the number of pods in the next dry run.
     fn take_results(&mut self, results: impl Iterator<Item = bool>) {
         let mut is_right = true;
         for fits in results {

@@ -1,5 +1,5 @@
 //! The data about the cluster that the plugin keeps from cycle to cycle. The cost of keeping it up to date depends on
-//! the number of changes, not of pods.
+//! the number of changes, and not on the number of pods.
 
 use berth_model::{ClusterTable, Pod, Sym, Symbols};
 

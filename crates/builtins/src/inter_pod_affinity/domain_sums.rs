@@ -6,7 +6,7 @@ use berth_model::{NodeIdx, Sym};
 
 use crate::topology::Topology;
 
-/// One sum per topology key and domain. The buffers are reused from cycle to cycle.
+/// One sum for each topology key and domain. The buffers are reused from cycle to cycle.
 #[derive(Debug, Default)]
 pub(super) struct DomainSums {
     slots: Vec<KeySums>,
@@ -41,7 +41,8 @@ impl DomainSums {
         self.iter().all(|sums| sums.n_pods == 0)
     }
 
-    /// Lets `add` add to an array of sums by domain of `key`. `add` returns the number of pods that it counted.
+    /// Passes an array of sums by domain of `key` to `add`, which adds to these sums. `add` returns the number of pods
+    /// that it counted.
     pub(super) fn add(&mut self, key: Sym, topology: &Arc<Topology>, add: impl FnOnce(&mut [i64]) -> i64) {
         let sums = self.slot(key, topology);
         sums.n_pods += add(&mut sums.by_domain);

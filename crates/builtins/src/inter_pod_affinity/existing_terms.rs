@@ -1,8 +1,9 @@
 //! The affinity terms of existing pods, which already run on nodes. Each distinct term is kept once, with the nodes of
-//! the pods that have it.
+//! the pods that have the term.
 //!
 //! Pods of one workload have equal terms, so a cluster has about as many distinct terms as workloads. An index by
-//! namespace and by one label that a term requires finds the terms that may match a pod without looking at the others.
+//! namespace and by one label that a term requires finds the terms that may match a pod. The other terms are not
+//! visited.
 
 use std::{collections::hash_map::Entry, sync::Arc};
 
@@ -19,16 +20,16 @@ use crate::{
     topology::Topology,
 };
 
-/// The terms of all existing pods that bear on an incoming pod.
+/// The terms of all existing pods that may affect an incoming pod.
 #[derive(Debug, Default)]
 pub(super) struct ExistingTerms {
     /// Required anti-affinity, for Filter.
     pub(super) anti_affinity: TermTable,
     /// Required and preferred affinity and preferred anti-affinity, for Score.
     pub(super) scored: TermTable,
-    /// The weight of a required affinity term; with a weight of 0 such terms are not kept.
+    /// The weight of a required affinity term. If the weight is 0, required affinity terms are not kept.
     hard_weight: i64,
-    /// The place up to which the journal of the pod table has been read.
+    /// The position up to which the journal of the pod table has been read.
     position: Option<u64>,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct TermTable {
 /// The key under which a term is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct IndexKey {
-    /// `None` for terms with a namespace selector.
+    /// The namespace; `None` for terms with a namespace selector.
     namespace: Option<Sym>,
     /// A label that every matching pod has; `None` if the term requires no label with one value.
     label: Option<(Sym, Sym)>,
@@ -55,10 +56,10 @@ pub(super) struct TermPods {
     term: Arc<PodTerm>,
     /// The label under which the index has the term.
     label: Option<(Sym, Sym)>,
-    /// Sorted by node.
+    /// The pods that have the term, sorted by node.
     on_nodes: Vec<PodsOnNode>,
     n_pods: i64,
-    /// The sums of the weights.
+    /// The sums of the weights, by topology.
     totals: KeptTotals,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct TermPods {
 pub(super) struct PodsOnNode {
     pub(super) node: NodeIdx,
     pub(super) n_pods: i64,
-    /// The sum of the weights that the term has in these pods. The weight in required anti-affinity is 1.
+    /// The sum of the weights of the term in these pods. In required anti-affinity, each weight is 1.
     pub(super) weight: i64,
 }
 
@@ -105,7 +106,8 @@ impl ExistingTerms {
         self.anti_affinity.terms.is_empty() && self.scored.terms.is_empty()
     }
 
-    /// `sign` is 1 for a pod that was placed on the node, and -1 for a pod that left it.
+    /// Counts the terms of a pod. `sign` is 1 for a pod that was placed on the node, and -1 for a pod that left the
+    /// node.
     fn count(&mut self, pod: &Pod, node: NodeIdx, sign: i64) {
         let affinity = &pod.affinity;
         for term in &affinity.anti_required {
@@ -237,8 +239,7 @@ fn index_keys(term: &PodTerm, label: Option<(Sym, Sym)>) -> impl Iterator<Item =
 }
 
 impl TermPods {
-    /// Adds the weights of the term in the pods that have it to `sums`, which are by domain. Returns the number of
-    /// pods.
+    /// Adds the weights of the term in its pods to `sums`, which are by domain. Returns the number of pods.
     pub(super) fn add_by_domain(&mut self, topology: &Arc<Topology>, sums: &mut [i64]) -> i64 {
         let contributions = self.on_nodes.iter().map(PodsOnNode::contribution);
         self.totals.add_to(CountedNodes::with_key(topology), self.n_pods, contributions, WeightedSums::unweighted(sums))

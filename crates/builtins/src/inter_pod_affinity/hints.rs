@@ -1,8 +1,8 @@
 //! Queueing hints: the events that may help a pod with unmet required terms
 //! (`pkg/scheduler/framework/plugins/interpodaffinity/plugin.go` in kube-scheduler).
 //!
-//! A namespace selector is compared with no labels at all, as in kube-scheduler. A change of a pod therefore does not
-//! retry pods with terms that match its namespace only by the namespace's labels.
+//! As in kube-scheduler, a namespace selector is compared with an empty set of labels. Therefore, if terms match a
+//! pod's namespace only by the namespace's labels, a change of the pod does not retry the pods with these terms.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Feature, Features, Node, Pod, Sym, pod::PodTerm};
@@ -103,7 +103,8 @@ mod tests {
         assert_eq!(may_help_pod(&two_terms, Some(&one), None), [false, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&both), None), [true, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&none), None), [false, false]);
-        // A change of labels helps if the pod then matches no term. In 1.36, the pod must stop matching only one term.
+        // In 1.37, a change of labels helps if the pod then matches no term. In 1.36, the pod must stop matching only
+        // one term.
         assert_eq!(may_help_pod(&two_terms, Some(&one), Some(&none)), [false, true]);
         assert_eq!(may_help_pod(&two_terms, Some(&both), Some(&one)), [true, false]);
     }

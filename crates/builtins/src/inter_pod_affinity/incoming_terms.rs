@@ -15,7 +15,7 @@ pub(super) struct IncomingTerm {
     pub(super) topology_key: Sym,
     /// The pods that match, in the namespaces where pods have been placed.
     pods: PodMatch,
-    /// The selector for pods of other namespaces, which only a dry run adds.
+    /// The selector for pods in namespaces that have had no pods. Only a dry run adds such pods.
     namespace_selector: Option<LabelSelector>,
 }
 
@@ -52,11 +52,11 @@ impl IncomingTerm {
     }
 }
 
-/// Whether a namespace selector of the incoming pod matches every namespace; any selector that matches an empty set of
+/// Whether a namespace selector of the incoming pod matches every namespace. A selector that matches an empty set of
 /// labels matches every namespace. For example, `env NotIn (prod)` also matches namespaces with `env=prod`.
 ///
-/// kube-scheduler lists the namespaces that match such a selector. It then compares the selector with the labels of
-/// each pod's namespace, but passes no labels (`getIncomingAffinityAntiAffinityCounts` in
+/// kube-scheduler lists the namespaces that match a namespace selector. It then compares the selector with the labels
+/// of each pod's namespace, but passes no labels (`getIncomingAffinityAntiAffinityCounts` in
 /// `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`).
 fn matches_all(namespace_selector: &LabelSelector) -> bool {
     namespace_selector.matches(&[])

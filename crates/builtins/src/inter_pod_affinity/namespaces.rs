@@ -1,7 +1,7 @@
-//! Namespaces: their labels, and which of them a namespace selector matches.
+//! Namespaces: their labels, and the namespaces that a namespace selector matches.
 //!
 //! Pods are counted by namespace, so a namespace selector is turned into a list of namespaces that have had pods. The
-//! list is kept until a `Namespace` object changes or a pod is placed in a namespace that had none before.
+//! list is kept until a `Namespace` object changes or a pod is placed in a namespace that has had no pods before.
 
 use berth_model::{ClusterTable, ObjectView, Sym, Symbols, api::StringMap, pod::LabelSelector};
 use rustc_hash::FxHashMap;
@@ -74,7 +74,7 @@ impl Namespaces {
     /// The labels of a namespace, sorted as label selectors need them; `None` if the namespace has no object.
     pub(super) fn labels(&self, namespace: Sym, symbols: &Symbols) -> Option<Vec<(Sym, Sym)>> {
         let object = self.objects.get("", symbols.text(namespace))?;
-        // A key without a symbol does not occur in any selector.
+        // No selector contains a key without a symbol.
         let pairs = object.metadata.labels.iter().flatten();
         let known =
             pairs.filter_map(|(key, value)| Some((symbols.lookup(key)?, symbol_lookup::lookup(symbols, value))));
@@ -93,7 +93,7 @@ impl Namespaces {
         self.matching.get(selector).map_or(&[], |namespaces| namespaces)
     }
 
-    /// Whether `namespace` has an object and its labels match.
+    /// Whether `namespace` has an object with labels that match.
     pub(super) fn matches(&self, selector: &LabelSelector, namespace: Sym, symbols: &Symbols) -> bool {
         self.labels(namespace, symbols).is_some_and(|labels| selector.matches(&labels))
     }

@@ -12,12 +12,13 @@ use crate::{
 /// The results of PreScore for one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Preferred {
-    /// The sum of weights in each domain: positive where affinity prevails, negative where anti-affinity prevails.
+    /// The sum of weights in each domain. It is positive where affinity prevails, and negative where anti-affinity
+    /// prevails.
     sums: DomainSums,
 }
 
 impl Preferred {
-    /// Returns whether any term matches a pod on a node.
+    /// Computes the sums for the pod. Returns whether any term matches a pod on a node.
     ///
     /// # Errors
     /// The search for a node must end.
@@ -67,7 +68,7 @@ impl Preferred {
     }
 }
 
-/// Scales scores so that the lowest becomes 0 and the highest 100; equal scores all become 0.
+/// Scales scores so that the lowest score becomes 0 and the highest score 100. If all scores are equal, they become 0.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -30,8 +30,8 @@ pub(super) struct Required {
     anti_affinity_counts: DomainSums,
     /// Existing pods with an anti-affinity term that matches the incoming pod.
     existing_anti_affinity_counts: DomainSums,
-    /// Whether the incoming pod matches its own affinity terms. If it does, the first pod of a group with these terms
-    /// may be placed although no pod matches yet.
+    /// Whether the incoming pod matches its own affinity terms. If so, the first pod of a group with these terms may be
+    /// placed although no pod matches yet.
     matches_itself: bool,
 }
 

@@ -21,7 +21,7 @@ fn plugin(args: &Value) -> InterPodAffinity {
     InterPodAffinity::new(&args.to_string()).unwrap()
 }
 
-/// The answers of filter, node-to-status and dry-run for every node, which must agree, even if PreFilter skipped.
+/// The answers of filter, node-to-status and dry-run for every node. The three must agree, even if PreFilter skipped.
 fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Vec<String> {
     let call = cluster.cluster.call(1, pod);
     let skipped = plugin.pre_filter(&call).is_err();
@@ -40,7 +40,7 @@ fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) 
     cluster.by_number(tried.iter().map(show).collect())
 }
 
-/// A clock that is a second later at each reading.
+/// A clock that advances by a second at each reading.
 #[derive(Debug, Default)]
 struct Hasty(AtomicU64);
 
@@ -118,7 +118,7 @@ fn dislikes(weight: i32, term: &Value) -> Value {
     json!({ "podAntiAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": [weighted] } })
 }
 
-/// The nodes that pass as a list of their digits.
+/// The digits of the nodes that pass.
 fn passing(cluster: &mut TwoFormCluster, pod: &api::Pod) -> String {
     let pod = cluster.intern(pod);
     let verdicts = verdicts(&mut plugin(&json!({})), cluster, &pod);
@@ -262,7 +262,7 @@ fn preferred_terms_of_existing_pods_can_be_ignored() {
     assert_eq!(raw(&ignoring, &preferring, &cluster), Some(vec![9, 2, 0, 0, 0, 0, 0]));
 }
 
-/// Weights that cancel out give scores of 0. Score is skipped only if no term matches.
+/// If weights cancel out, scores are 0. Score is skipped only if no term matches.
 #[test]
 fn score_is_skipped_without_matching_terms() {
     let mut cluster = zones();

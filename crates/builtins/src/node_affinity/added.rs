@@ -84,7 +84,7 @@ pub(super) struct AddedTerm {
 
 #[derive(Debug)]
 struct AddedRule {
-    /// `None` for `metadata.name`.
+    /// The label; `None` for `metadata.name`.
     key: Option<String>,
     values: Vec<String>,
     bound: Option<i64>,
@@ -113,12 +113,12 @@ impl AddedAffinity {
         self.required.as_deref()
     }
 
-    /// Weights and terms. Terms that add nothing to a score are left out.
+    /// The preferred terms with their weights. Terms that add nothing to a score are left out.
     pub(super) fn preferred(&self) -> &[(i64, AddedTerm)] {
         &self.preferred
     }
 
-    /// Looks the strings up again if there are new symbols.
+    /// Looks up the strings again if there are new symbols.
     pub(super) fn resolve(&mut self, symbols: &Symbols) {
         if !self.symbols.has_changed(symbols) {
             return;

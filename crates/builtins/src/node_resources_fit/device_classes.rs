@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
 pub(super) const KIND: &str = "DeviceClass";
 
-/// The prefix of a class's implicit extended resource, which the name of the class follows.
+/// The prefix of the implicit extended resource of a class. The name of the class follows the prefix.
 const PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 #[derive(Debug, Default, Deserialize)]

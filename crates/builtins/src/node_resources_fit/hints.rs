@@ -49,7 +49,7 @@ fn frees_request(pod: &Pod, old: &Pod, new: &Pod) -> bool {
 struct Request {
     name: Sym,
     amount: i64,
-    /// Whether DynamicResources decides on nodes that have none of the resource.
+    /// Whether DynamicResources decides about nodes that have none of the resource.
     is_served_by_devices: bool,
 }
 
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// Whether devices of the class now serve a request of the pod, and did not serve it before.
+/// Whether devices of the class serve a request of the pod after the event, and did not serve it before.
 fn class_may_help(pod: &Pod, symbols: &Symbols, name: &str, old: Option<&DeviceClass>, new: &DeviceClass) -> bool {
     let requests = |resource: &str| requested(pod).any(|(requested, _)| symbols.text(requested) == resource);
     let resource = new.extended_resource();

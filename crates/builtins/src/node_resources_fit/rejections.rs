@@ -1,5 +1,5 @@
-//! Nodes with the same reasons, found by operations on sets, since a pod that fits nowhere has as many rejections as
-//! there are nodes.
+//! Nodes with the same reasons. They are found by operations on sets, because a pod that fits nowhere has as many
+//! rejections as there are nodes.
 
 use berth_framework::{Code, RejectedNodes, Status};
 use berth_model::NodeSet;
@@ -9,7 +9,7 @@ use berth_model::NodeSet;
 pub(super) struct Rejections(Vec<RejectedNodes>);
 
 impl Rejections {
-    /// The nodes, without reasons so far.
+    /// Starts with these nodes, without reasons.
     pub(super) fn of(nodes: &NodeSet) -> Self {
         let status = Status { code: Code::Unschedulable, reasons: Vec::new() };
         Self(vec![RejectedNodes { status, nodes: nodes.clone() }])

@@ -96,8 +96,8 @@ impl Strategy {
         }
     }
 
-    /// [`Self::score`] of each row of a block, within the limits of [`row_blocks`](crate::row_blocks). It does not
-    /// support shapes.
+    /// [`Self::score`] of each row of a block, within the limits of [`row_blocks`](crate::row_blocks). Shapes are not
+    /// supported.
     pub(super) fn score_block(
         &self,
         views: &[ResourceView<'_>],
@@ -121,7 +121,7 @@ impl Strategy {
         }
     }
 
-    /// Whether a resource with score 0 counts in the mean. It does not count for a ratio.
+    /// Whether a resource with score 0 counts in the mean. For a ratio, such a resource does not count.
     fn counts_zero(&self) -> bool {
         match self.kind {
             Kind::LeastAllocated | Kind::MostAllocated => true,
@@ -141,8 +141,8 @@ impl Strategy {
     }
 }
 
-/// The weighted mean of `part` of each resource, in percent of the allocatable amount. `part` gets the requested and
-/// the allocatable amount.
+/// The weighted mean of `part` of each resource, in percent of the allocatable amount. The arguments of `part` are the
+/// requested and the allocatable amount.
 #[expect(clippy::cast_precision_loss, reason = "weights are at most 100, and so are scores")]
 fn mean_of_block(
     views: &[ResourceView<'_>],
@@ -163,8 +163,8 @@ fn mean_of_block(
             }
         })?;
     }
-    // The additional half keeps an integer quotient from being rounded below it, and lifts no other quotient to the
-    // next integer.
+    // With the additional half, no integer quotient is rounded down to a smaller integer, and no other quotient reaches
+    // the next integer.
     let share = 1.0 / weights.max(1) as f64;
     for (score, sum) in scores.iter_mut().zip(&sums) {
         *score = integer_below((sum + 0.5) * share);
@@ -172,7 +172,7 @@ fn mean_of_block(
     Some(())
 }
 
-/// The quotient of two non-negative numbers, rounded to the nearest integer; halves are rounded up.
+/// The quotient of two non-negative numbers, rounded to the nearest integer. Halves are rounded up.
 fn rounded_quotient(sum: i64, weights: i64) -> i64 {
     (2 * sum + weights) / (2 * weights)
 }

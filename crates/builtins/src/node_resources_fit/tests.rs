@@ -196,13 +196,13 @@ fn invalid_amounts_do_not_panic() {
 }
 
 proptest! {
-    /// The group of a node has the status that a dry run gives that node without moving pods.
+    /// In a dry run without changes, each node of a group has the status of the group.
     #[test]
     fn nodes_of_one_status_come_together(
         nodes in prop::collection::vec((any::<[i64; 3]>(), any::<[i64; 3]>(), 0..3_i64, 0..3_usize), 1..150),
         requests in any::<[i64; 3]>(),
     ) {
-        // The values are few, so that all combinations of reasons occur.
+        // There are only a few values, so that all combinations of reasons occur.
         let amounts = |[cpu, memory, scalar]: [i64; 3], name| Resources {
             milli_cpu: cpu.rem_euclid(4),
             memory: memory.rem_euclid(4),

@@ -5,12 +5,12 @@ use rustc_hash::FxHashMap;
 
 use super::volume_id::{Driver, VolumeId};
 
-/// Counts each volume once per node, regardless of the number of pods that use the volume on the node, with or without
-/// a `VolumeAttachment`.
+/// The attached volumes of each node. Each volume counts once per node, regardless of the number of pods that use it
+/// there, with or without a `VolumeAttachment`.
 #[derive(Debug, Default)]
 pub(super) struct AttachedVolumes {
     holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,
-    /// The number of attached volumes of a driver, by node; the list ends with the last node that has any.
+    /// The number of attached volumes of a driver, by node. The list ends with the last node that has attached volumes.
     n_attached: FxHashMap<Driver, Vec<i64>>,
 }
 
@@ -72,7 +72,8 @@ impl AttachedVolumes {
         at(self.column(driver), node)
     }
 
-    /// The number of attached volumes of this driver, by node; the list ends with the last node that has any.
+    /// The number of attached volumes of this driver, by node. The list ends with the last node that has attached
+    /// volumes.
     pub(super) fn column(&self, driver: &Driver) -> &[i64] {
         self.n_attached.get(driver).map_or(&[], |column| column)
     }
@@ -97,7 +98,7 @@ impl AttachedVolumes {
         self.holders.get(volume).and_then(|nodes| nodes.get(&node)).copied().unwrap_or_default()
     }
 
-    /// All volumes of all nodes with their counts of pods and attachments, sorted, for comparing with a recount.
+    /// All volumes of all nodes with their counts of pods and attachments, sorted, for a comparison with a recount.
     #[cfg(test)]
     pub(super) fn picture(&self) -> Vec<(VolumeId, NodeIdx, i64, i64)> {
         let mut all: Vec<_> = self

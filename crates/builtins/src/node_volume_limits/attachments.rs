@@ -1,4 +1,5 @@
-//! Counts `VolumeAttachment`s, since a volume may still be attached to a node where no pod uses it any more.
+//! Counts `VolumeAttachment`s, because a volume may still be attached to a node on which no pod uses the volume any
+//! more.
 
 use berth_model::{Catchup, ClusterTable, NodeIdx, ObjectView};
 use rustc_hash::FxHashMap;
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::storage::{self, VolumeAttachment};
 
-/// All attachments, and how each was counted.
+/// All attachments, with the volume and the node under which each attachment was counted.
 #[derive(Debug)]
 pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,
@@ -42,7 +43,7 @@ impl Attachments {
         }
     }
 
-    /// Forgets all counts. It must be called when the [`AttachedVolumes`] were emptied.
+    /// Forgets all counts. The caller must call this method after it emptied the [`AttachedVolumes`].
     pub(super) fn reset(&mut self) {
         self.known.clear();
         self.by_volume.clear();

@@ -38,7 +38,7 @@ fn may_be_attached(pod: &Pod, volume: &Volume) -> bool {
     storage::claim_name(pod, volume).is_some() || migration::may_be_migrated(&volume.source)
 }
 
-/// Whether a driver's limit has grown. A driver without a count has a limit of 0 for hints, although the node holds any
+/// Whether a driver's limit has grown. In hints, a driver without a count has a limit of 0, although the node holds any
 /// number of its volumes.
 fn has_higher_limit(old: &CsiNode, new: &CsiNode) -> bool {
     let limit = |node: &CsiNode, driver: &str| {

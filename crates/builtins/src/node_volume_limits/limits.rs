@@ -68,7 +68,7 @@ impl Limits {
         self.column(driver).get(node.index()).copied().flatten()
     }
 
-    /// The driver's limits by node; shorter than the table where there is no limit.
+    /// The driver's limits by node. The list is shorter than the table if the last nodes have no limit.
     pub(super) fn column(&self, driver: &str) -> &[Option<i64>] {
         self.by_driver.get(driver).map_or(&[], |column| column)
     }

@@ -1,4 +1,4 @@
-//! The drivers that a node must have for pods with their volumes: the drivers with a `CSIDriver` that sets
+//! The drivers that a node must have for pods with volumes of these drivers. Such a driver has a `CSIDriver` that sets
 //! `preventPodSchedulingIfMissing`.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectView};

@@ -1,4 +1,4 @@
-//! Counting volumes: the volumes that count, the volumes that count once, and changes while claims are being bound.
+//! Counting volumes: which volumes count, which volumes count only once, and changes while claims are being bound.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,8 +155,8 @@ fn other_in_tree_volumes_count_where_they_were_migrated() {
     );
 }
 
-/// A disk of GCE has its zone in its handle, so disks with one name in two zones are two volumes. A pod that names the disk
-/// itself names no zone.
+/// A disk of GCE has its zone in its handle, so two disks with the same name in two zones are two volumes. A pod that
+/// names a disk directly names no zone.
 #[test]
 fn disks_of_gce_differ_by_their_zones() {
     let disk = |name: &str, zone: &str| {
@@ -280,7 +280,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The history as Kubernetes' documentation describes it: sets of volume names, counted from scratch.
+/// A model that counts from scratch, with sets of volume names, as Kubernetes' documentation describes it.
 #[derive(Default)]
 struct Naive {
     bound: BTreeMap<usize, usize>,
@@ -377,7 +377,7 @@ fn follow(step: &Step, cluster: &mut TestCluster, naive: &mut Naive) {
 }
 
 proptest! {
-    /// A plugin that follows the history gives the same answer as a count from scratch, keeps no trace of removed
+    /// A plugin that follows the history gives the same answers as a count from scratch, keeps no trace of removed
     /// objects, and lets no node exceed its limits.
     #[test]
     fn verdicts_equal_a_naive_count(steps in prop::collection::vec(step(), 1..40)) {

@@ -1,8 +1,8 @@
-//! Keeps the [`AttachedVolumes`] in step with pods, claims, volumes and attachments.
+//! Keeps the [`AttachedVolumes`] up to date with pods, claims, volumes and attachments.
 //!
 //! Pods on nodes use claims, and the volume of a claim changes while the claim is being bound. The tracker therefore
-//! records the users of each claim, and moves the uses from one volume to another when the claim or its volume changes.
-//! It counts everything again only if a StorageClass has changed or it has missed changes.
+//! records the users of each claim. When the claim or its volume changes, the tracker moves the uses from one volume to
+//! another. It counts everything again only if a StorageClass has changed or the tracker has missed changes.
 
 use std::sync::Arc;
 
@@ -216,7 +216,7 @@ impl VolumeTracker {
         }
     }
 
-    /// The volumes that the cycle's pod needs, each once.
+    /// The volumes that the cycle's pod needs, without repetitions.
     pub(super) fn wanted(&self, pod: &Pod, symbols: &Symbols) -> Result<Vec<VolumeId>, Status> {
         let mut wanted = Vec::new();
         let namespace = storage::namespace(pod, symbols);

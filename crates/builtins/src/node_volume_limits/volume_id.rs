@@ -1,7 +1,7 @@
-//! The name of a volume at its driver. A volume that two pods use is attached once.
+//! The name by which a driver knows a volume. A volume that two pods use is attached once.
 //!
-//! Only the parts of claims and volumes that counting needs are kept: a component that holds tens of thousands of whole
-//! objects runs out of memory.
+//! Only the parts of claims and volumes that counting needs are kept, because a component that holds tens of thousands
+//! of whole objects runs out of memory.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::storage::{
     migration::{self, Scope},
 };
 
-/// A CSI driver. Volumes of the in-tree plugin that it replaced are kept separately if they count only on nodes where
-/// the plugin was migrated.
+/// A CSI driver. A driver may have replaced an in-tree plugin. If the volumes of this plugin count only on nodes where
+/// the plugin was migrated, they are kept separately.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
     pub(super) name: Arc<str>,
@@ -75,7 +75,8 @@ impl Driver {
 }
 
 impl VolumeId {
-    /// The id of a volume; `None` if no CSI driver attaches it, or if it cannot be translated for its driver.
+    /// The id of a volume; `None` if no CSI driver attaches the volume, or if the volume cannot be translated for its
+    /// driver.
     fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         if let Some(csi) = &volume.spec.csi {
             let is_complete = !csi.driver.is_empty() && !csi.volume_handle.is_empty();

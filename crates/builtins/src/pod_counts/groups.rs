@@ -16,10 +16,10 @@ use super::{CountedQuery, NodeCounts, PodMatch, PodQuery, QueryIdx};
 /// namespace.
 type IndexKey = (Sym, Sym, Sym);
 
-/// Stands for any labels, since no label has an empty key.
+/// The value that stands for any labels. No label has an empty key.
 const ANY_LABELS: (Sym, Sym) = (Sym::NONE, Sym::NONE);
 
-/// The pod's parts that queries compare. Any pod of the group can be asked about.
+/// The parts of a pod that queries compare. The pod may be any pod of the group.
 #[derive(Clone, Debug)]
 struct GroupKey(Arc<Pod>);
 
@@ -55,7 +55,7 @@ struct GroupIdx(usize);
 struct Group {
     key: GroupKey,
     counts: NodeCounts,
-    /// The queries that its pods match.
+    /// The queries that the group's pods match.
     queries: Vec<QueryIdx>,
 }
 
@@ -66,9 +66,9 @@ pub(super) struct Groups {
     /// Groups by [`GroupIdx`].
     groups: Slab<Group>,
     index: FxHashMap<IndexKey, FxHashSet<GroupIdx>>,
-    /// Queries by the keys under which all their pods are found.
+    /// The queries that have index keys, by key. All pods of such a query are found under its keys.
     queries_at: FxHashMap<IndexKey, Vec<QueryIdx>>,
-    /// Queries without a key. Any pod may match them.
+    /// Queries without an index key. Any pod may match such a query.
     queries_everywhere: Vec<QueryIdx>,
 }
 
@@ -87,7 +87,7 @@ impl Groups {
         self.add(&change.pod, change.node, i64::from(change.sign), queries)
     }
 
-    /// Counts the pods that match `query`. Later changes to these pods return `idx`.
+    /// Counts the pods that match `query`. For later changes of matching pods, [`Self::change`] returns `idx`.
     pub(super) fn count(&mut self, query: &PodQuery, idx: QueryIdx) -> NodeCounts {
         let candidates: Vec<GroupIdx> = if let Some(keys) = self.narrowest(query) {
             for &key in &keys {
@@ -167,8 +167,8 @@ impl Groups {
         group.queries
     }
 
-    /// Index keys under which all pods that match `query` are found, with as few groups as possible; `None` if any pod may
-    /// match.
+    /// Index keys under which all pods that match `query` are found, with as few groups as possible. `None` if any pod
+    /// may match.
     fn narrowest(&self, query: &PodQuery) -> Option<Vec<IndexKey>> {
         let n_groups = |keys: &Vec<IndexKey>| -> usize {
             keys.iter().filter_map(|key| self.index.get(key)).map(FxHashSet::len).sum()

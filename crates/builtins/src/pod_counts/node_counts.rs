@@ -1,4 +1,4 @@
-//! A number for each node, most of them zero.
+//! A number for each node. Most of the numbers are zero.
 
 use berth_model::NodeIdx;
 
@@ -14,9 +14,9 @@ pub(crate) struct NodeCounts {
 
 #[derive(Clone, Debug)]
 enum Counts {
-    /// Sorted by node, without zeros.
+    /// The numbers that are not zero, sorted by node.
     Sparse(Vec<(NodeIdx, i64)>),
-    /// Numbers by node. The list may be shorter than the table: the numbers beyond its end are zero.
+    /// Numbers by node. The list may be shorter than the table. The numbers beyond its end are zero.
     Dense(Vec<i64>),
 }
 
@@ -29,7 +29,7 @@ impl Default for NodeCounts {
 impl NodeCounts {
     const EMPTY: Self = Self { counts: Counts::Sparse(Vec::new()), total: 0 };
 
-    /// Zero everywhere.
+    /// Counts that are zero for each node.
     pub(super) fn none() -> &'static Self {
         const { &Self::EMPTY }
     }

@@ -8,7 +8,7 @@ use crate::{
     topology::Topologies,
 };
 
-/// Data that is kept from cycle to cycle, for hard and soft constraints alike.
+/// Data that is kept from cycle to cycle, for both hard and soft constraints.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) topologies: Topologies,

@@ -25,7 +25,7 @@ struct ConstraintArgs {
     min_domains: Option<i32>,
     node_affinity_policy: Option<String>,
     node_taints_policy: Option<String>,
-    /// The field has no effect, since the whole selector of a default constraint is replaced.
+    /// The field has no effect, because the whole selector of a default constraint is replaced.
     match_label_keys: Option<Vec<String>>,
 }
 
@@ -33,8 +33,8 @@ struct ConstraintArgs {
 #[derive(Debug)]
 pub(super) struct DefaultConstraints {
     is_system: bool,
-    /// The keys of listed constraints, in their order; empty for the system's, because their keys have well-known
-    /// symbols.
+    /// The topology keys of the listed constraints, in the order of the constraints. Empty for the constraints of the
+    /// system, because their keys have well-known symbols.
     topology_keys: Vec<String>,
     constraints: Vec<SpreadConstraint>,
     symbols: SymbolVersion,
@@ -63,7 +63,7 @@ impl DefaultConstraints {
         self.constraints.is_empty()
     }
 
-    /// The built-in constraints of KEP-1258, both soft: few pods of a workload on one node and in one zone.
+    /// The built-in constraints of KEP-1258, both soft. They prefer few pods of a workload on one node and in one zone.
     fn system() -> Self {
         let soft = |topology_key, max_skew| SpreadConstraint { max_skew, topology_key, ..blank() };
         Self {
@@ -106,7 +106,7 @@ impl DefaultConstraints {
     }
 }
 
-/// A soft constraint on no key, with the API's defaults.
+/// A soft constraint without a topology key, with the API's defaults.
 fn blank() -> SpreadConstraint {
     SpreadConstraint {
         max_skew: 1,

@@ -26,7 +26,7 @@ pub(super) const OBJECTS: &[StaticKind] = &[
     StaticKind::new("apps/v1", "StatefulSet"),
 ];
 
-/// A Service or a ReplicationController: its selector lists labels.
+/// A Service or a ReplicationController. The selector of both kinds is a map of labels.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WithMapSelector {
@@ -70,7 +70,7 @@ pub(super) struct DefaultSelector {
     sweeps: SymbolSweeps,
 }
 
-/// Key and value.
+/// The key and the value of a label.
 type Label = (Sym, Sym);
 
 /// The selectors of the services in one namespace.
@@ -97,7 +97,8 @@ impl Default for DefaultSelector {
 }
 
 impl DefaultSelector {
-    /// The selector for the pod; without requirements if no service selects it and no known kind of controller owns it.
+    /// The selector for the pod. The selector has no requirements if no service selects the pod and no known kind of
+    /// controller owns the pod.
     pub(super) fn get(&mut self, table: &ClusterTable, pod: &Pod) -> LabelSelector {
         self.refresh(table);
         let symbols = &table.symbols;
@@ -145,7 +146,7 @@ impl DefaultSelector {
 }
 
 impl ServiceSelectors {
-    /// Looks strings without a symbol up again if there are new symbols.
+    /// Looks up the strings without a symbol again if there are new symbols.
     fn resolve(&mut self, symbols: &Symbols) {
         if !self.symbols.has_changed(symbols) {
             return;
@@ -186,7 +187,7 @@ fn requirements_of(owner: Option<&Arc<WithLabelSelector>>, symbols: &Symbols) ->
     requirements.iter().filter_map(|requirement| requirement_of(requirement, symbols)).collect()
 }
 
-/// `None` for `Gt` and `Lt`, which are no operators of label selectors.
+/// Converts a requirement. `None` for `Gt` and `Lt`, which are not operators of label selectors.
 fn requirement_of(requirement: &selector::Requirement, symbols: &Symbols) -> Option<Requirement> {
     let operator = match requirement.operator() {
         selector::Operator::Equals | selector::Operator::In => Operator::In,

@@ -1,5 +1,5 @@
-//! The domains that have nodes with pods that count. They depend on nodes and not on pods, so they are computed once
-//! for many cycles.
+//! The domains that have nodes with pods that count. The domains depend only on nodes, and not on pods, so they are
+//! computed once for many cycles.
 
 use std::sync::Arc;
 

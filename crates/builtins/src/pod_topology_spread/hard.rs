@@ -1,5 +1,5 @@
 //! Constraints with `whenUnsatisfiable: DoNotSchedule`: the number of matching pods in each domain, and whether one
-//! more would exceed `maxSkew`.
+//! more matching pod would exceed `maxSkew`.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/filtering.go`.
 
@@ -30,15 +30,16 @@ struct HardConstraint {
     constraint: SpreadConstraint,
     namespace: Sym,
     topology: Arc<Topology>,
-    /// Nodes with pods that count. They have the topology keys of all hard constraints, and the policies include them.
+    /// Nodes with pods that count. These nodes have the topology keys of all hard constraints, and the node inclusion
+    /// policies include them.
     eligible: NodeSet,
     /// The domains with eligible nodes.
     domains: Arc<EligibleDomains>,
     /// Matching pods by domain.
     counts: Vec<i64>,
-    /// The domain with the fewest matching pods, and their number.
+    /// The domain with the fewest matching pods, and the number of its matching pods.
     lowest: Option<(Domain, i64)>,
-    /// The fewest matching pods in any other domain.
+    /// The fewest matching pods in any domain except the domain in `lowest`.
     second_lowest: i64,
     /// The most matching pods in any domain; 0 if there is no domain.
     highest: i64,
@@ -170,7 +171,7 @@ impl HardConstraint {
         self.limit_above(self.lowest.map_or(NO_DOMAIN, |(_, count)| count))
     }
 
-    /// [`Self::limit`] when the domain of `node`, which is eligible, has `change` more matching pods.
+    /// [`Self::limit`] if the domain of `node`, which is eligible, has `change` more matching pods.
     fn limit_after(&self, node: NodeIdx, change: i64) -> i64 {
         let lowest_of_others = match self.lowest {
             Some((domain, _)) if Some(domain) == self.topology.domain(node) => self.second_lowest,

@@ -20,7 +20,7 @@ pub(super) struct NodeInclusion {
 }
 
 impl NodeInclusion {
-    /// Forgets the sets. It must be called when the pod or the nodes have changed.
+    /// Forgets the sets. The caller must call this method when the pod or the nodes have changed.
     pub(super) fn begin(&mut self) {
         self.selected = None;
         self.tolerated = None;

@@ -1,4 +1,5 @@
-//! Constraints with `whenUnsatisfiable: ScheduleAnyway`: a node with fewer matching pods in its domains scores higher.
+//! Constraints with `whenUnsatisfiable: ScheduleAnyway`. A node with fewer matching pods in its domains gets a higher
+//! score.
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/scoring.go`.
 
@@ -15,9 +16,9 @@ use crate::{
 /// The penalty of the soft constraints of the incoming pod on each node.
 #[derive(Debug, Default)]
 pub(super) struct SoftConstraints {
-    /// The sum over all constraints, by node. It grows with the matching pods in the node's domains.
+    /// The sum over all constraints, by node. A sum grows with the matching pods in the node's domains.
     penalties: Vec<f64>,
-    /// Nodes that lack one of the topology keys although all are required. Their score is 0.
+    /// Nodes that lack a topology key although all keys are required. The score of these nodes is 0.
     ignored: NodeSet,
     /// The matching pods by domain, and whether the domain has a node to score. Both are buffers.
     n_pods: Vec<i64>,
@@ -28,7 +29,7 @@ pub(super) struct SoftConstraints {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates<'a> {
     pub(super) nodes: &'a NodeSet,
-    /// Nodes that lack a topology key are ignored.
+    /// Whether nodes that lack a topology key are ignored.
     pub(super) requires_all_keys: bool,
 }
 
@@ -40,7 +41,7 @@ struct Spread<F> {
 }
 
 impl SoftConstraints {
-    /// Works out the penalties of the candidates.
+    /// Computes the penalties of the candidates.
     ///
     /// # Errors
     /// The search for a node must end.
@@ -72,7 +73,7 @@ impl SoftConstraints {
             call.deadline.check_at(position)?;
             let topology = topologies.get(call.table, constraint.topology_key);
             let query = pod_query(call.pod, constraint.selector.as_ref());
-            // Every node is a domain of its own under this key, even if labels are equal.
+            // Under this key, every node is a separate domain, even if labels are equal.
             if constraint.topology_key == Sym::HOSTNAME_LABEL {
                 let pods = query.map(|query| pod_counts.count(call.table.pods(), &query));
                 let n_pods = |node| pods.map_or(0, |pods| pods.at(node));
@@ -111,9 +112,9 @@ impl SoftConstraints {
 
     /// Adds to the penalty of each scored node the number of matching pods in its domain, times `ln(n_domains + 2)`.
     ///
-    /// Counts per domain are small if there are many domains. The logarithm makes a spread over many domains, such as
-    /// host names, count as much as a spread over few, such as zones (`topologyNormalizingWeight` and `scoreForCount`
-    /// in kube-scheduler's `scoring.go`).
+    /// If there are many domains, the counts of each domain are small. Because of the logarithm, a spread over many
+    /// domains, such as host names, counts as much as a spread over few domains, such as zones
+    /// (`topologyNormalizingWeight` and `scoreForCount` in kube-scheduler's `scoring.go`).
     fn penalize(
         &mut self,
         scored: &NodeSet,

@@ -90,7 +90,7 @@ fn skew_is_measured_against_the_emptiest_domain() {
         (&[1, 1, 1], 1, json!({ "minDomains": 4 }), [SKEWED, SKEWED, SKEWED]),
         // The pod does not count itself.
         (&[1, 0, 0], 1, json!({ "labelSelector": { "matchLabels": { "app": "db" } } }), ["", "", ""]),
-        // An absent selector matches nothing. An empty one matches the pod and counts no other.
+        // An absent selector matches nothing. An empty selector matches the pod itself, but counts no other pod.
         (&[5, 0, 0], 1, json!({ "labelSelector": null }), ["", "", ""]),
         (&[5, 0, 0], 1, json!({ "labelSelector": {} }), ["", "", ""]),
     ];

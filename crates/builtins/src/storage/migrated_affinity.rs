@@ -1,5 +1,5 @@
-//! The nodes from which a volume of a migrated in-tree plugin can be used. The volume counts as the driver's on nodes
-//! with a `CSINode` that says that the plugin is migrated: its zone then has the driver's own label.
+//! The nodes from which a volume of a migrated in-tree plugin can be used. On nodes with a `CSINode` that says that the
+//! plugin is migrated, the volume counts as a volume of the driver, and its zone has the driver's own label.
 //!
 //! The rules are those of `k8s.io/csi-translation-lib` (`translateTopologyFromInTreeToCSI` in
 //! `plugins/in_tree_volume.go`).
@@ -56,8 +56,8 @@ impl MigratedNodes {
     }
 }
 
-/// The in-tree plugin of the volume, and the node affinity that the volume has where the plugin is migrated. `None` if
-/// migration changes the affinity on no node.
+/// The in-tree plugin of the volume, and the node affinity of the volume on nodes where the plugin is migrated. `None`
+/// if migration changes the affinity on no node.
 pub(crate) fn translate(
     volume: &PersistentVolume,
 ) -> Option<(&'static Migration, Result<Option<NodeSelector>, TranslationError>)> {

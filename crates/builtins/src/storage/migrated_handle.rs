@@ -1,5 +1,6 @@
-//! The handle under which a CSI driver knows a volume of the in-tree plugin that it replaced. Volumes with one handle
-//! are one volume, whether a pod, an in-tree `PersistentVolume` or a `PersistentVolume` of the driver names them.
+//! The handle under which a CSI driver knows a volume of the in-tree plugin that the driver replaced. Volumes with the
+//! same handle are one volume, whether a pod, an in-tree `PersistentVolume` or a `PersistentVolume` of the driver names
+//! the volume.
 //!
 //! The rules are those of the plugins of `k8s.io/csi-translation-lib`.
 
@@ -16,7 +17,7 @@ pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 /// The separator between zones in the label of a volume in several zones.
 pub(super) const SEPARATOR: &str = "__";
-/// The project and the zone of a GCE disk that nothing names.
+/// The project and the zone of a GCE disk for which no object names them.
 const UNSPECIFIED: &str = "UNSPECIFIED";
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 
@@ -40,7 +41,8 @@ pub(crate) enum TranslationError {
     NoSecretNamespace,
 }
 
-/// The migration that covers a `PersistentVolume`, and the volume's handle. `None` if no driver replaced its plugin.
+/// The migration that covers a `PersistentVolume`, and the volume's handle. `None` if no driver replaced the plugin of
+/// the volume.
 pub(crate) fn of_volume(volume: &PersistentVolume) -> Option<(&'static Migration, Result<String, TranslationError>)> {
     let (migration, id) = volume.spec.migration()?;
     let handle = match migration.plugin {
@@ -54,8 +56,8 @@ pub(crate) fn of_volume(volume: &PersistentVolume) -> Option<(&'static Migration
     Some((migration, handle))
 }
 
-/// The same for an inline volume of a pod in this namespace. The storage account of an Azure share is not known here,
-/// and does not count.
+/// The migration and the handle of an inline volume of a pod in this namespace. The storage account of an Azure share
+/// is not known here, and does not count.
 pub(crate) fn of_inline(volume: &Volume, namespace: &str) -> Option<(&'static Migration, String)> {
     let (migration, id) = migration::of_inline(&volume.source)?;
     let handle = match migration.plugin {

@@ -1,9 +1,9 @@
 //! In-tree volume types that CSI drivers replaced ("CSI migration" on the documentation page
 //! <https://kubernetes.io/docs/concepts/storage/volumes/>).
 //!
-//! Migration cannot be turned off any more for most of them. A volume of the other types counts for its driver on the
-//! nodes with a `CSINode` that says that the in-tree plugin was migrated there (`isCSIMigrationOn` in
-//! `pkg/scheduler/framework/plugins/nodevolumelimits/utils.go` of kube-scheduler).
+//! For most of these types, migration cannot be turned off any more. A volume of the other types counts for its driver
+//! only on some nodes: the nodes with a `CSINode` that says that the in-tree plugin was migrated there
+//! (`isCSIMigrationOn` in `pkg/scheduler/framework/plugins/nodevolumelimits/utils.go` of kube-scheduler).
 
 use berth_model::pod::VolumeSource;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(crate) enum Scope {
     NamedByCsiNode,
 }
 
-/// Plugins whose volumes have handles made of several parts, or whose ids may be URLs.
+/// Plugins whose volumes have handles of several parts, or have ids that may be URLs.
 pub(super) const AWS_EBS: &str = "kubernetes.io/aws-ebs";
 pub(super) const GCE_PD: &str = "kubernetes.io/gce-pd";
 pub(super) const AZURE_FILE: &str = "kubernetes.io/azure-file";
@@ -39,7 +39,7 @@ pub(super) const AZURE_FILE: &str = "kubernetes.io/azure-file";
 /// The field of vSphere's volumes, and the driver of these volumes.
 const VSPHERE: (&str, &str) = ("vsphereVolume", "csi.vsphere.vmware.com");
 
-/// The in-tree plugins whose volumes are translated. vSphere is missing, since kube-scheduler translates no vSphere
+/// The in-tree plugins whose volumes are translated. vSphere is missing, because kube-scheduler translates no vSphere
 /// volumes.
 static MIGRATIONS: [Migration; 6] = [
     Migration {
@@ -155,7 +155,7 @@ pub(super) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &s
 }
 
 /// Whether kube-scheduler counts the inline volume among the volumes that drivers took over, even if it does not
-/// translate it.
+/// translate the volume.
 pub(crate) fn may_be_migrated(source: &VolumeSource) -> bool {
     of_inline(source).is_some() || matches!(source, VolumeSource::InTree { field, .. } if **field == *VSPHERE.0)
 }

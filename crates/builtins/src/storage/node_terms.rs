@@ -1,9 +1,9 @@
-//! The nodes from which a volume can be used: the node selectors of storage objects, and the nodes that match each of
-//! them.
+//! The nodes from which a volume can be used: the node selectors of storage objects, and the nodes that match each
+//! selector.
 //!
-//! Equal selectors share one [`NodeTermsId`]. Each is matched against the label columns once, and again only when nodes
-//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`). An index
-//! of label values finds these nodes without a loop over all nodes.
+//! Equal selectors share one [`NodeTermsId`]. Each selector is matched against the label columns once, and again only
+//! when nodes or their labels change. Most volumes with a selector can be used from one node
+//! (`kubernetes.io/hostname`). An index of label values finds these nodes without a loop over all nodes.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const FEW: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeTermsId(usize);
 
-/// Terms of a node selector: a node that matches one term matches.
+/// Terms of a node selector. A node matches if it matches one of the terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeTerms {
     terms: Vec<Vec<Requirement>>,
@@ -112,7 +112,7 @@ impl NodeTerms {
     }
 }
 
-/// The requirements; `None` if one does not parse.
+/// The requirements; `None` if one of them does not parse.
 fn requirements(written: &[NodeSelectorRequirement]) -> Option<Vec<Requirement>> {
     written.iter().map(requirement).collect()
 }
@@ -199,7 +199,7 @@ impl MatchingNodes {
 }
 
 impl NodeTermsTable {
-    /// The id of these terms; equal terms have one id.
+    /// The id of these terms. Equal terms have the same id.
     pub(crate) fn intern(&mut self, terms: NodeTerms) -> NodeTermsId {
         if let Some(id) = self.ids.get(&terms) {
             return *id;
@@ -216,7 +216,8 @@ impl NodeTermsTable {
         self.entries.len()
     }
 
-    /// Forgets the matching nodes if nodes or labels have changed. Must be called before [`Self::matching`] in each cycle.
+    /// Forgets the matching nodes if nodes or labels have changed. The caller must call this method before
+    /// [`Self::matching`] in each cycle.
     pub(crate) fn refresh(&mut self, table: &ClusterTable) {
         if self.version == Some(table.place_version()) {
             return;
@@ -251,7 +252,7 @@ fn nodes_of(terms: &NodeTerms, table: &ClusterTable, by_value: &mut NodesByValue
     }
 }
 
-/// Stands for a string without a symbol, which no node has.
+/// The symbol that stands for a string without a symbol. No node has this string.
 const UNKNOWN: Sym = Sym(u32::MAX);
 
 fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut NodesByValue) -> MatchingNodes {

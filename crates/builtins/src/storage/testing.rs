@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::testing::{TestCluster, merge};
 
-/// A node with the label `kubernetes.io/hostname` and others.
+/// A node with the label `kubernetes.io/hostname` and with `labels`.
 pub(crate) fn node(cluster: &mut TestCluster, name: &str, labels: &[(&str, &str)]) -> NodeIdx {
     let mut labels = labels.to_vec();
     labels.push(("kubernetes.io/hostname", name));

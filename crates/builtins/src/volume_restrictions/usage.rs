@@ -1,4 +1,4 @@
-//! The claims and disks that the placed pods use, kept up to date by the journal of the pod table.
+//! The claims and disks that the placed pods use. They are kept up to date by the journal of the pod table.
 
 use std::sync::Arc;
 

@@ -115,7 +115,7 @@ impl Cache {
         key.change(self.objects.get(key).cloned())
     }
 
-    /// Adds the values of `column` at `rows`, and the sizes of images that a replica needs to read them.
+    /// Adds the values of `column` at `rows`, and the image sizes that a replica needs to read these values.
     fn send_column(&self, column: Column, rows: Vec<NodeIdx>, needs: &Needs, delta: &mut Delta) {
         let table = &self.table;
         let data = match column {
@@ -144,7 +144,7 @@ impl Cache {
         delta.columns.push(ColumnChange { rows, data });
     }
 
-    /// The labels of `rows` with one of `keys`; all labels if `keys` is empty.
+    /// The labels of `rows` whose keys are in `keys`. If `keys` is empty, all labels are returned.
     fn labels(&self, rows: &[NodeIdx], keys: &[String]) -> Lists<(Sym, Sym)> {
         if keys.is_empty() {
             return lists(rows, |row| self.table.labels().of(row));
@@ -166,8 +166,8 @@ impl Cache {
         rows.iter().map(wanted).collect()
     }
 
-    /// Sends every taint set made since `generation`, even if no changed row has it: the node that had it may be gone,
-    /// and another node may get the set later.
+    /// Sends every taint set that was made since `generation`, even if no changed row has the set. The node with the
+    /// set may be gone, and another node may get the set later.
     fn announce_taint_sets(&self, generation: u64, delta: &mut Delta) {
         for (id, taints) in (0u32..).zip(self.table.taint_sets()) {
             if self.log.taint_set_is_new(id as usize, generation) {
@@ -176,8 +176,8 @@ impl Cache {
         }
     }
 
-    /// Sends the size of every image on a changed row, even if it was sent before: a replica that dropped the image and
-    /// gets it again has lost the size.
+    /// Sends the size of every image on a changed row, even if the size was sent before. A replica that dropped the
+    /// image and gets the image again has lost the size.
     fn announce_image_sizes(&self, names: &[Sym], delta: &mut Delta) {
         let names: BTreeSet<Sym> = names.iter().copied().collect();
         let size = |name: Sym| self.table.images().get(name).map(|image| (name, image.size));

@@ -1,5 +1,5 @@
-//! Support for a copy that follows the cache object by object: it reads the changes, and it reads everything in
-//! portions.
+//! Support for a copy that follows the cache object by object. The copy reads the changes, and it reads the whole
+//! content in portions.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -8,7 +8,7 @@ use berth_model::{ObjectKey, PodUid, Sym};
 use super::Cache;
 
 impl Cache {
-    /// Starts to note changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes. With `false`, stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         let changed = &mut self.changed;
         changed.nodes.follow(is_followed);

@@ -7,8 +7,8 @@ use berth_model::{Column, Columns, Node, NodeIdx, PodUid, Sym};
 use super::{Cache, CachedNode};
 
 impl Cache {
-    /// Adds a node, or updates the known node of this name; only columns that differ are written. Returns the previous
-    /// state of the node.
+    /// Adds a node, or updates the known node of this name. Only columns whose values differ are written. Returns the
+    /// previous state of the node.
     pub fn set_node(&mut self, node: Node) -> Option<Node> {
         let name = node.name;
         self.changed.nodes.note(&name);
@@ -26,7 +26,7 @@ impl Cache {
         None
     }
 
-    /// Removes a node. Pods that are still on it stay known, and count again if the node comes back.
+    /// Removes a node. The pods on the node stay in the cache, and count again if the node comes back.
     pub fn remove_node(&mut self, name: Sym) -> Option<Node> {
         let entry = self.nodes.get_mut(&name)?;
         let (idx, node) = entry.row.take()?;
@@ -93,8 +93,8 @@ impl Cache {
         }
     }
 
-    /// Writes the ports of all pods on a node. They are collected afresh each time, because two pods may use one port,
-    /// and one pod may leave.
+    /// Writes the ports of all pods on a node. The ports are collected from all pods each time, because two pods may
+    /// use one port, and one of the two may leave.
     pub(super) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[PodUid]) {
         let mut ports: Vec<_> =
             pods.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|pod| pod.pod().host_ports.clone()).collect();

@@ -1,4 +1,4 @@
-//! Objects other than pods and nodes, whole, for the plugins that ask for their kinds.
+//! Objects other than pods and nodes, for the plugins that ask for their kinds. Each object is stored whole.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use berth_model::{Delta, ObjectKey};
 use super::Cache;
 
 impl Cache {
-    /// Stores an object, or with `None` removes it. Returns the object that was stored before.
+    /// Stores an object. With `None`, removes the object. Returns the object that was stored before.
     pub fn set_object(&mut self, key: ObjectKey, json: Option<Arc<[u8]>>) -> Option<Arc<[u8]>> {
         let key = Arc::new(key);
         let old = match &json {

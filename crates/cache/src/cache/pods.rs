@@ -1,7 +1,7 @@
-//! The pods on nodes: the scheduler assumed them there, or the API server shows them on these nodes.
+//! The pods on nodes. Either the scheduler assumed that a pod is on its node, or the API server shows the pod there.
 //!
 //! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then
-//! holds the pod as the API server showed it last.
+//! keeps the pod as the API server showed the pod last.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl CachedPod {
         &self.pod
     }
 
-    /// The node that the pod is on, or that it is assumed to be on.
+    /// The node that the pod is on, or is assumed to be on.
     #[must_use]
     pub fn node(&self) -> Sym {
         self.node
@@ -45,8 +45,8 @@ impl CachedPod {
     }
 }
 
-/// A duty of the caller of [`Cache::assume`]. The caller passes it to [`Cache::forget`] when the binding fails, and to
-/// [`Assumed::settled`] when the API server shows the pod or the pod is gone.
+/// A duty of the caller of [`Cache::assume`]. The caller passes this value to [`Cache::forget`] when the binding fails,
+/// and to [`Assumed::settled`] when the API server shows the pod or the pod is gone.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Assumed {
@@ -55,7 +55,7 @@ pub struct Assumed {
 }
 
 impl Assumed {
-    /// Ends the duty. The binding succeeded, or the pod is gone from the cache, so the cache has nothing to take back.
+    /// Ends the duty. The binding succeeded or the pod is gone from the cache, so nothing in the cache must be undone.
     pub fn settled(self) {
         drop(self);
     }
@@ -106,7 +106,7 @@ pub enum Inconsistency {
         /// The name of the pod.
         name: Arc<str>,
     },
-    /// The API server has shown the pod since its assumption.
+    /// The API server has shown the pod since the pod was assumed.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
     NotAssumed {
         /// The uid of the pod.
@@ -143,10 +143,10 @@ impl Cache {
         self.place(pod, node, State::Assumed);
     }
 
-    /// Takes an assumption back. Returns the pod as it was assumed, or `None` if the pod had left the cache already.
+    /// Undoes an assumption. Returns the pod as it was assumed, or `None` if the pod had left the cache already.
     ///
     /// # Errors
-    /// The API server has shown the pod on a node since, and the pod stays there.
+    /// The API server has shown the pod on a node since the assumption. The pod then stays there.
     pub fn forget(&mut self, assumed: Assumed) -> Result<Option<Arc<Pod>>, Inconsistency> {
         let Some(cached) = self.pods.get(&assumed.uid) else { return Ok(None) };
         if !cached.is_assumed() {
@@ -169,7 +169,8 @@ impl Cache {
             Some(known) if known.node == node && same_usage(&known.pod, &pod) => {
                 let was_assumed = known.is_assumed();
                 known.state = State::Added;
-                // A pod is assumed before its `spec.nodeName` is set. Rules that look at placed pods see no difference.
+                // A pod is assumed before its `spec.nodeName` is set. Rules that look at placed pods ignore this
+                // difference.
                 let looks_alike = known.pod.is_same_elsewhere(&pod);
                 let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
@@ -276,7 +277,7 @@ impl Cache {
     }
 }
 
-/// Whether both objects of a pod add the same to the sums of their node.
+/// Whether the two objects of a pod add the same amounts to the sums of their node.
 fn same_usage(old: &Pod, new: &Pod) -> bool {
     old.placed_requests == new.placed_requests
         && old.placed_non_zero == new.placed_non_zero

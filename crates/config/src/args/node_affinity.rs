@@ -1,7 +1,7 @@
 //! Arguments of NodeAffinity: an affinity that is added to every pod of the profile.
 //!
 //! The affinity is passed on as written. Only its selectors are checked, because a selector that cannot be parsed would
-//! match no node and leave every pod pending.
+//! match no node, and every pod would stay pending.
 
 use serde_json::{Map, Value};
 

@@ -86,7 +86,7 @@ fn read_strategy(fields: Fields<'_>) -> Value {
     strategy.into()
 }
 
-/// Reads the points of a piecewise linear function. The utilization is in percent and rises from point to point; scores
+/// Reads the points of a piecewise linear function. The utilization is in percent and rises from point to point. Scores
 /// are from 0 to 10.
 pub(super) fn read_shape(fields: &Fields<'_>) -> Vec<Value> {
     let mut shape = Vec::new();

@@ -34,7 +34,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Value {
     json!({ "defaultingType": defaulting_type, "defaultConstraints": constraints })
 }
 
-/// Returns the pair that must be unique: the topology key, and the action when the constraint does not hold.
+/// Returns the pair that must be unique: the topology key, and the action if a node violates the constraint.
 fn check_constraint<'a>(constraint: &Fields<'a>) -> (&'a str, &'a str) {
     let problems = constraint.problems;
     let max_skew = constraint.whole32("maxSkew").unwrap_or(0);

@@ -34,7 +34,7 @@ impl PluginCatalogue for WithMine {
     }
 }
 
-/// The plugin `Later` may still be loaded.
+/// A catalogue in which the plugin `Later` may be loaded later.
 struct WithLater;
 
 impl PluginCatalogue for WithLater {
@@ -203,7 +203,7 @@ fn impossible_selections_are_refused_in_kube_scheduler_words() {
     );
 }
 
-/// The list in the refusal of two QueueSort plugins leaves one plugin.
+/// The list in the message about two QueueSort plugins leaves one plugin.
 #[test]
 fn the_advised_list_leaves_one_plugin_that_sorts_the_queue() {
     let list = json!({ "enabled": [{ "name": "Mine" }], "disabled": [{ "name": "*" }] });
@@ -281,7 +281,7 @@ fn what_runs_is_what_is_wanted_as_far_as_it_is_implemented() {
     }
 }
 
-/// The files that happen to be loaded when the configuration is read must not decide whether it is valid.
+/// Whether a configuration is valid must not depend on the files that are loaded when the configuration is read.
 #[test]
 fn a_plugin_that_comes_later_may_be_the_only_one_to_sort_the_queue() {
     let read = |plugins: &Value| Profile::from_json(Some(&json!({ "plugins": plugins })), &WithLater);

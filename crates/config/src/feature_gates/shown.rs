@@ -1,4 +1,4 @@
-//! The tests in which each gate that can be switched makes a difference. The guide shows this list.
+//! For each gate that can be switched, the tests in which the gate makes a difference. The guide shows this list.
 
 use std::{collections::BTreeSet, fmt, fs, path::Path};
 
@@ -6,12 +6,12 @@ use berth_model::{Feature, Release, features::FeatureKind};
 
 use super::{OF_THE_PROGRAM, find};
 
-/// The way in which a gate is shown to work.
+/// The proof that a gate works.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shown {
-    /// Each test compares on and off: its file and its name.
+    /// The tests that compare the gate on and off, each with its file and its name.
     By(&'static [(&'static str, &'static str)]),
-    /// Nothing that a test could see depends on the gate. This is the reason.
+    /// No behaviour that a test could observe depends on the gate. The text is the reason.
     NothingToSee(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Tests for the tables of gates, and for the page of the guide that is made from them.
+//! Tests for the tables of gates, and for the page of the guide that is made from these tables.
 
 use super::*;
 use crate::feature_gates::shown::{SHOWN, is_switched, switchable};

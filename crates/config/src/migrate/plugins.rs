@@ -153,7 +153,8 @@ fn strategy(plugin: &str) -> Option<&'static str> {
     STRATEGIES.iter().find(|(old, _)| *old == plugin).map(|(_, kind)| *kind)
 }
 
-/// SelectorSpread was disabled for scores, so the default constraints that replaced it must not score either.
+/// Disables scoring by the default constraints, because the profile disabled the scores of SelectorSpread, which these
+/// constraints replaced.
 fn without_spreading_of_services(profile: &mut Map<String, Value>) {
     let args = args_of(profile, "PodTopologySpread");
     args.entry("defaultingType").or_insert_with(|| "List".into());

@@ -54,7 +54,7 @@ const PRIORITIES: [(&str, &str, Option<&str>); 12] = [
     ("NodePreferAvoidPodsPriority", "", None),
 ];
 
-/// Plugins that every profile had regardless of its Policy, or that were added later.
+/// Plugins that every profile had regardless of its Policy, or that kube-scheduler got later.
 const ALWAYS: [&str; 7] = [
     "SchedulingGates",
     "PrioritySort",
@@ -91,7 +91,7 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
     configuration
 }
 
-/// Enables only these filters, together with the other extension points of their plugins.
+/// Enables these filters and no others, with the other extension points of their plugins.
 fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<String>) {
     plugins.disable("multiPoint", "*");
     let mut enabled = BTreeSet::new();
@@ -115,7 +115,7 @@ fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<S
     }
 }
 
-/// Enables only these scores.
+/// Enables these scores and no others.
 fn scores(
     priorities: &[Value],
     profile: &mut Map<String, Value>,

@@ -1,7 +1,7 @@
 //! The part of a `PluginHostConfiguration` document about the sources of plugins and the required signatures:
 //! `registries`, `signers`, `signatures`, and `source` of a plugin.
 //!
-//! The document only names files. The host reads them, and it also checks references.
+//! The document only names files. The host reads these files, and it also checks references.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 

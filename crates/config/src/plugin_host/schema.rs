@@ -1,5 +1,5 @@
-//! The JSON schema of a `PluginHostConfiguration`, for editors. It covers less than the checks of
-//! [`PluginHostSettings::from_text`]: only the fields and their types.
+//! The JSON schema of a `PluginHostConfiguration`, for editors. It contains only the fields and their types. The checks
+//! of [`PluginHostSettings::from_text`] cover more.
 
 use schemars::{Schema, SchemaGenerator, json_schema, schema_for};
 

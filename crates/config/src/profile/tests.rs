@@ -76,7 +76,7 @@ fn enabled_plugins_have_complete_arguments() {
     assert_eq!(profile.plugin_config["Elsewhere"], json!({ "any": ["thing"], "apiVersion": "mine/v1" }));
 }
 
-/// The gate that would let a plugin run there is off in both releases.
+/// The feature gate of this point is off in both releases, so no plugin runs there.
 #[test]
 fn plugins_after_a_group_that_fits_nowhere_can_be_named_from_1_37_on() {
     let entry = json!({ "plugins": { "podGroupPostFilter": { "enabled": [{ "name": "DefaultPreemption" }] } } });

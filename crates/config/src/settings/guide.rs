@@ -78,7 +78,7 @@ fn known() -> BTreeSet<String> {
         let line = line.strip_prefix("f: ").unwrap_or(line);
         let message = line.split_once("zzz: unknown field, remove it or use one of: ");
         let (path, names) = message.unwrap_or_else(|| panic!("another mistake: {line}"));
-        // The page says of all arguments that they may have `apiVersion` and `kind`.
+        // According to the page, all arguments may have `apiVersion` and `kind`.
         let names = names.split(", ").filter(|name| path.is_empty() || !["apiVersion", "kind"].contains(name));
         known.extend(names.map(|name| format!("{}{name}", in_words(path))));
     }
@@ -129,7 +129,7 @@ fn the_guide_has_the_defaults() {
     let mut n_compared = 0;
     for (fields, cell) in rows() {
         for field in fields {
-            // The document gives these values itself.
+            // The document of this test sets these fields.
             let last = field.rsplit('.').next().unwrap_or_default();
             let Some(default) = default_of(&settings, field) else { continue };
             if !["apiVersion", "kind", "name", "urlPrefix"].contains(&last) {

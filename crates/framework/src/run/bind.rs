@@ -1,8 +1,8 @@
 //! The points after a node was chosen: Reserve, Permit, Bind and PostBind, and PostFilter for a cycle that chose no
 //! node. PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
 //!
-//! The functions only ask plugins; they carry out no effect. The effects that plugins ask for are returned, each with
-//! the plugin that asked.
+//! The functions only ask plugins. They carry out no effect. The effects that plugins ask for are returned, each with
+//! the plugin that asked for it.
 
 use berth_model::NodeIdx;
 
@@ -70,7 +70,7 @@ pub struct PermitRun {
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
-/// Asks the Permit plugins, one after the other, until one refuses.
+/// Asks the Permit plugins, one after the other, until a plugin refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke.
@@ -152,10 +152,10 @@ pub struct BindRun {
     pub effects: Vec<Effect>,
 }
 
-/// Asks Bind plugins until one takes the pod.
+/// Asks Bind plugins until a plugin takes the pod.
 ///
 /// # Errors
-/// The plugin that refused or broke, or an error because none took it.
+/// The plugin that refused or broke, or an error because no plugin took the pod.
 pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<BindRun, Refusal> {
     profile.meter().resume(call.cycle);
     let mut last = PluginIdx::NOBODY;
@@ -268,15 +268,15 @@ fn ask_post_filter(
             }
         }
     }
-    // The plugins of `blind` could not look at the pod. They might have found a way to help it.
+    // The plugins of `blind` could not look at the pod. They might have found a way to help the pod.
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     run.status = verdict;
     run
 }
 
-/// Turns an answer whose evictions the operator did not grant into a rejection without a nomination: no pod would leave
-/// the node, and the nomination would keep its room from other pods. The effects stay, because each of them is granted
-/// or refused by itself.
+/// Replaces an answer whose evictions the operator did not grant by a rejection without a nomination. Without the
+/// evictions, no pod leaves the node, and a nomination would only keep room on the node from other pods. The effects
+/// stay, because each effect is granted or refused by itself.
 fn reject_refused_evictions(profile: &Profile, plugin: PluginIdx, outcome: &mut PostFilterOutcome) {
     let evicts = outcome.effects.iter().any(|effect| matches!(effect, Effect::Evict { .. }));
     let Some(instance) = profile.instances().get(plugin.index()) else { return };

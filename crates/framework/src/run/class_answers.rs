@@ -6,18 +6,18 @@
 //! the nodes that are looked at and the chosen node are the same with and without kept answers.
 //!
 //! [`ClassAnswers`] holds the answers for one class. It is a value of an [`EquivalenceCache`](crate::EquivalenceCache),
-//! whose page says which classes have an entry. [`ClassAnswers::filter`] and [`ClassAnswers::score`] fill it as far as
-//! cycles look.
+//! whose documentation says which classes have an entry. [`ClassAnswers::filter`] and [`ClassAnswers::score`] add the
+//! answers about the nodes that cycles look at.
 //!
 //! # How far an answer reaches
-//! A plugin says this in its hook `Reuse`; see [`Reach`].
+//! A plugin declares the reach of its answers in its hook `Reuse`; see [`Reach`].
 //!
 //! # What is kept for a row
 //! The entry keeps three things for a row. The first is whether the row passes all Filters whose answers are kept, and
-//! which plugin removed it. The second are the scores that need no NormalizeScore, and their weighted sum. The third
-//! are the raw scores of the other plugins; each cycle normalises them over the nodes that passed in it. A column in
-//! which all rows are equal takes no memory. At 5,000 nodes an entry takes 45 kB. Each plugin that gives nodes
-//! different scores adds 5 kB, or 40 kB if it normalises its scores.
+//! which plugin removed it. The second is the scores that need no NormalizeScore, and their weighted sum. The third is
+//! the raw scores of the other plugins. Each cycle normalises these raw scores over the nodes that passed in the cycle.
+//! A column in which all rows are equal takes no memory. At 5,000 nodes an entry takes 45 kB. Each plugin that gives
+//! nodes different scores adds 5 kB, or 40 kB if it normalises its scores.
 //!
 //! # End of life
 //! An answer is renewed when its row was written since. Another version, weight, order or set of plugins empties the
@@ -25,13 +25,14 @@
 //!
 //! # Surprises
 //! - PreFilter and PreScore of every plugin run in each cycle.
-//! - A pod that fits on no node is tried once more without the cache, because only plugins can say why it does not fit.
+//! - A pod that fits on no node is tried once more without the cache, because only plugins can say why the pod does not
+//!   fit.
 //! - Some pods are placed without the cache: a pod that PreFilter restricts to some nodes, a pod with a nomination, a
 //!   pod that competes with nominated pods, and every pod while extenders are configured.
-//! - Questions that are not asked are not counted: `plugin_evaluation_total` grows by fewer nodes than in
+//! - A question that is not asked is not counted: `plugin_evaluation_total` grows by fewer nodes than in
 //!   kube-scheduler.
 //! - Opportunistic batching (KEP-5598, `scheduler::cycle`) is a different feature, because it changes which node a pod
-//!   gets. A pod for which it names the node never reaches the cache.
+//!   gets. A pod whose node comes from batching never reaches the cache.
 
 mod search;
 
@@ -47,8 +48,9 @@ use crate::{
     run::{PluginBits, kept_answers::KeptAnswers, score_column::ScoreColumn},
 };
 
-/// The answers for one equivalence class, as far as cycles looked. They follow one [`ClusterTable`]. They hold while
-/// the plugins that gave them serve; a caller that replaces a plugin clears the cache.
+/// The answers for one equivalence class, for the nodes that cycles looked at. The answers belong to one
+/// [`ClusterTable`]. They hold while the plugins that gave them serve. A caller that replaces a plugin clears the
+/// cache.
 #[derive(Debug, Default)]
 pub struct ClassAnswers {
     /// The position up to which the table's journal of rows was followed.
@@ -91,7 +93,7 @@ struct Scratch {
     asked: PluginBits,
     /// Plugins that have nothing to do for the pod.
     unconcerned: PluginBits,
-    /// Rows whose verdict was known before they were written.
+    /// Rows that were written after their verdict was known.
     changed: NodeSet,
     batch: NodeSet,
     removed: NodeSet,

@@ -1,9 +1,9 @@
 //! The decision of a scheduling cycle, as a value.
 //!
-//! [`place`](super::place) returns a [`Decision`]: its outcome, and the [`Findings`] that led there. The decision owns
-//! its data and outlives the cycle, the plugins' instances and the buffers of the [`Attempt`](super::Attempt). It holds
-//! only data that the cycle computed anyway, and nothing is formatted before somebody reads it. Nodes and plugins are
-//! indexes into the node table and the profile of that cycle.
+//! [`place`](super::place) returns a [`Decision`], which contains an outcome and the [`Findings`] that led to the
+//! outcome. The decision owns its data and outlives the cycle, the plugins' instances and the buffers of the
+//! [`Attempt`](super::Attempt). It holds only data that the cycle computed anyway, and nothing is formatted before
+//! somebody reads it. Nodes and plugins are indexes into the node table and the profile of that cycle.
 //!
 //! A decision that is no longer needed may be passed to [`Attempt::recycle`](super::Attempt::recycle). The next cycle
 //! then reuses its buffers.
@@ -22,7 +22,8 @@ use crate::{profile::PluginIdx, status::Status};
 /// The range of a search for nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchRange {
-    /// The position in the list of candidates at which the search begins. It goes on around the end of the list.
+    /// The position in the list of candidates at which the search begins. At the end of the list, the search continues
+    /// at the beginning of the list.
     pub start: usize,
     /// The number of passing nodes that is enough.
     pub n_wanted: usize,
@@ -31,7 +32,7 @@ pub struct SearchRange {
 /// The decision of one scheduling cycle about a pod.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The node, or the reason why none was chosen.
+    /// The chosen node, or the reason why no node was chosen.
     pub outcome: Result<NodeIdx, NoNode>,
     /// The facts that the cycle found on the way.
     pub findings: Findings,
@@ -123,8 +124,8 @@ pub enum HintOutcome {
     Used,
 }
 
-/// The answers of a cycle that were given for earlier pods of the same equivalence class. It is empty for a cycle that
-/// asked every plugin about every node.
+/// The answers of a cycle that were given for earlier pods of the same equivalence class. The value is empty for a
+/// cycle that asked every plugin about every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EarlierAnswers {
     /// Filter plugins whose verdicts are kept.
@@ -160,10 +161,10 @@ pub struct Findings {
     pub(super) filtered_at: Option<Duration>,
     /// The nodes that each Filter plugin removed, by the index of the plugin.
     pub(super) removed: Vec<NodeSet>,
-    /// Whether any set of nodes is not empty. Clearing some twenty bitmaps costs as much as a cycle that uses earlier
-    /// answers.
+    /// Whether some set of `removed` has a node. If no set has a node, the sets are not cleared, because clearing some
+    /// twenty bitmaps costs as much as a cycle that uses earlier answers.
     pub(super) has_removed: bool,
-    /// Nodes that would not pass if the pods nominated to them were running there.
+    /// Nodes that would not pass if the pods nominated to them were running on them.
     pub(super) rejected_with_nominated: Vec<Rejection>,
     /// Nodes that extenders rejected with a reason.
     pub(super) rejected_by_extenders: Vec<Rejection>,
@@ -221,10 +222,10 @@ impl Findings {
         self.filtered_at
     }
 
-    /// The nodes that each Filter plugin removed. A plugin is not asked about nodes that an earlier plugin removed.
-    /// First come the nodes that plugins removed in this cycle, in the order of the profile. A cycle with [earlier
-    /// answers](Self::earlier_answers) then gives all nodes that a kept answer removes, whether this cycle visited them
-    /// or not.
+    /// The nodes that each Filter plugin removed. A plugin is not asked about nodes that an earlier plugin removed. The
+    /// first items are the nodes that plugins removed in this cycle, in the order of the profile. If the cycle had
+    /// [earlier answers](Self::earlier_answers), the next items are all nodes that a kept answer removes, whether this
+    /// cycle visited them or not.
     pub fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
         let of_cycle = (0..).map(PluginIdx).zip(&self.removed);
         let of_cycle = of_cycle.filter(|(_, nodes)| self.has_removed && !nodes.is_empty());
@@ -237,10 +238,11 @@ impl Findings {
         &self.skipped_scores
     }
 
-    /// The scores of each plugin for the nodes that passed; they add up to the totals. First come the scores of plugins
-    /// that were asked about all of these nodes or whose scores were normalised in this cycle, in the order of the
-    /// profile. Then come the zeros of plugins that were not asked because they have nothing to do for the pod
-    /// ([`Reach::Nothing`](crate::Reach::Nothing)), and then the scores that were [kept](Self::earlier_answers).
+    /// The scores of each plugin for the nodes that passed. The scores add up to the totals. The first items are the
+    /// scores of plugins that were asked about all of these nodes or whose scores were normalised in this cycle, in the
+    /// order of the profile. The next items are the zeros of plugins that were not asked because they have nothing to
+    /// do for the pod ([`Reach::Nothing`](crate::Reach::Nothing)). The last items are the scores that were
+    /// [kept](Self::earlier_answers).
     pub fn plugin_scores(&self) -> impl Iterator<Item = PluginScores<'_>> {
         let of_cycle = self.scores.iter().take(self.n_scored);
         // A cycle that had no choice has no scores.
@@ -307,8 +309,8 @@ impl Findings {
 }
 
 impl Decision {
-    /// The verdict of the cycle on this node. The call searches all findings. It is meant for people, not for the loop
-    /// over nodes.
+    /// The verdict of the cycle on this node. The call searches all findings, so it is meant for texts that people
+    /// read, and not for the loop over nodes.
     #[must_use]
     pub fn verdict(&self, node: NodeIdx) -> NodeVerdict<'_> {
         let Self { outcome, findings } = self;

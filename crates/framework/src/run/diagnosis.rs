@@ -33,12 +33,12 @@ pub struct PostFilterRun {
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
-/// Why a pod fits on no node.
+/// The reasons why a pod fits on no node.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
     /// The number of nodes that the message counts.
     pub n_all_nodes: usize,
-    /// The reason why PreFilter rejected the pod; `None` if it let the pod pass.
+    /// The reason why PreFilter rejected the pod; `None` if PreFilter let the pod pass.
     pub pre_filter: Option<Status>,
     /// The nodes that Filter plugins and extenders rejected.
     pub rejections: Vec<Rejection>,
@@ -52,8 +52,8 @@ pub struct Diagnosis {
     pub rejected_by_extender: bool,
     /// The plugins that rejected with `Pending`. They wait for something outside the scheduler.
     pub pending: PluginBits,
-    /// The name of the node that was chosen, if the pod lost it because a plugin went out of service. `None` if no node was
-    /// chosen, or if a plugin rejected the pod: the message is then that of kube-scheduler.
+    /// The name of the node that was chosen, if the pod lost this node because a plugin went out of service. `None` if
+    /// no node was chosen, or if a plugin rejected the pod. The message is then the message of kube-scheduler.
     pub lost_node: Option<String>,
 }
 

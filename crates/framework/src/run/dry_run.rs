@@ -1,5 +1,5 @@
-//! The questions of a PostFilter plugin before it evicts pods: Filter on nodes without some of their pods, and
-//! extenders.
+//! The questions that a PostFilter plugin asks before it evicts pods. Filter plugins answer for nodes without some of
+//! their pods, and extenders answer for preemptions.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::{
     status::Status,
 };
 
-/// The maximum number of cases of one call, for each node of the cluster. Preemption asks fewer at once.
+/// The maximum number of cases of one call, for each node of the cluster. Preemption asks about fewer cases in one
+/// call.
 const MAX_CASES_PER_NODE: usize = 64;
 
 /// Filters nodes without some of their pods, for the pod of `call`. `findings` are the findings of the pod's cycle. The
@@ -43,8 +44,8 @@ pub(super) struct NodeDryRun<'a> {
     extenders: Option<&'a dyn Extenders>,
 }
 
-/// The pods to which the indexes of cases refer: nominated pods, then every pod that a case so far removes. The list
-/// only grows, so that a plugin that is asked again already has the first pods.
+/// The pods to which the indexes of cases refer. The list contains the nominated pods, then every pod that a case has
+/// removed so far. The list only grows, so that a plugin that is asked again already has the first pods.
 struct CasePods<'a> {
     pods: Vec<&'a Pod>,
     /// The index of each pod in `pods` plus one, by the pod's slot in the table; 0 if the pod is not in `pods`.
@@ -59,7 +60,8 @@ struct OpenCases {
 }
 
 impl DryRun for NodeDryRun<'_> {
-    /// Filters the cases. A node to which pods are nominated must pass twice: first with them, then without.
+    /// Filters the cases. A node to which pods are nominated must pass twice: first with these pods, then without these
+    /// pods.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.check(cases)?;
         let mut statuses = vec![Status::success(); cases.len()];
@@ -139,7 +141,7 @@ impl<'a> NodeDryRun<'a> {
         Self { profile, call, skipped_filters, nominated_cases, pods, extenders }
     }
 
-    /// Refuses cases about unknown nodes, and too many cases. A component may ask for anything.
+    /// Refuses cases about unknown nodes, and too many cases, because a component may send any cases.
     fn check(&self, cases: &[Removal]) -> Result<(), Status> {
         let nodes = self.call.table.nodes();
         if let Some(stray) = cases.iter().find(|case| !nodes.contains(case.node)) {
@@ -152,7 +154,7 @@ impl<'a> NodeDryRun<'a> {
         Ok(())
     }
 
-    /// The cases of nodes to which competing pods are nominated, with those pods added.
+    /// The cases of nodes to which competing pods are nominated. The competing pods are added to the cases.
     fn with_nominated(&self, without: &OpenCases) -> OpenCases {
         let mut with = OpenCases::default();
         if self.nominated_cases.is_empty() {
@@ -172,8 +174,8 @@ impl<'a> NodeDryRun<'a> {
         while !open.cases.is_empty()
             && let Some((plugin, _)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
         {
-            // A preemption asks thousands of questions, so a plugin that takes long for each question is not asked all
-            // questions.
+            // A preemption asks thousands of questions. A plugin that takes long for each question is therefore not
+            // asked all of them.
             if let Err(status) = profile.still_has_time(plugin) {
                 return Err(broken(profile, plugin, &status));
             }

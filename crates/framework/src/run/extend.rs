@@ -1,6 +1,6 @@
-//! The extenders in a cycle. They filter the nodes that Filter plugins left, and they add to the plugins' scores
-//! (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`). They also
-//! decide which preemptions they agree to (`callExtenders` in `pkg/scheduler/framework/preemption/preemption.go`).
+//! The extenders in a cycle. Extenders filter the nodes that Filter plugins left, and add to the plugins' scores
+//! (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`). Extenders
+//! also decide which preemptions they agree to (`callExtenders` in `pkg/scheduler/framework/preemption/preemption.go`).
 
 use std::collections::BTreeMap;
 

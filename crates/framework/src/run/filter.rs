@@ -1,7 +1,8 @@
 //! Filter: runs the plugins, one after the other, over chunks of candidates until enough nodes are found.
 //!
 //! A node to which pods of at least the same priority are nominated must pass twice: with these pods, by dry run, and
-//! without them. Plugins are asked only afterwards, by [`diagnose`], why they rejected a node.
+//! without these pods. The plugins give the reasons for rejected nodes only afterwards, when [`diagnose`] asks for
+//! them.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet};
 
@@ -99,11 +100,11 @@ fn visit_chunks(
     Ok(())
 }
 
-/// A stretch of neighbours in a list of nodes. The list is read around its end.
+/// Neighbouring nodes of a list. At the end of the list, the neighbours continue at the beginning of the list.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch<'a> {
     first: &'a [NodeIdx],
-    /// The part of the stretch after the end of the list, which is at the list's beginning.
+    /// The part of the stretch at the beginning of the list, if the stretch goes beyond the end of the list.
     second: &'a [NodeIdx],
 }
 
@@ -133,7 +134,7 @@ impl Stretch<'_> {
     }
 }
 
-/// Splits the nodes of a range into stretches that grow. The first one has as many nodes as are wanted.
+/// Splits the nodes of a range into stretches that grow. The first stretch has as many nodes as are wanted.
 pub(super) fn stretches(nodes: &[NodeIdx], range: SearchRange) -> impl Iterator<Item = Stretch<'_>> {
     let (before, after) = nodes.split_at(range.start.checked_rem(nodes.len()).unwrap_or(0));
     let (mut before, mut after, mut n) = (before, after, range.n_wanted.max(MIN_CHUNK));

@@ -1,7 +1,8 @@
 //! The answers that are kept by plugin and node: which plugin removed a node, and each score.
 //!
-//! The cycles of a class add answers, and the decision of each of these cycles holds them too. They are copied if an
-//! answer changes while a decision of an earlier cycle is still held. A decision that was given back causes no copy.
+//! Each cycle of a class adds answers, and the decision of each cycle holds the answers as well. If an answer changes
+//! while an earlier decision still holds the answers, all answers are copied. A decision that was given back causes no
+//! copy.
 
 use berth_model::{NodeIdx, NodeSet};
 
@@ -22,7 +23,7 @@ struct Removed {
     rows: NodeSet,
 }
 
-/// The scores of a plugin that does not normalise: they are from 0 to 100.
+/// The scores of a plugin that does not normalise. The scores are from 0 to 100.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::run) struct KeptScores {
     pub(in crate::run) plugin: PluginIdx,
@@ -57,8 +58,8 @@ impl KeptAnswers {
         self.removed.iter_mut().for_each(|removed| removed.rows.remove(row));
     }
 
-    /// Notes that a Filter plugin removed these rows. `position` is its position among the plugins whose answers are
-    /// kept.
+    /// Notes that a Filter plugin removed these rows. `position` is the plugin's position among the plugins whose
+    /// answers are kept.
     pub(in crate::run) fn remove(&mut self, position: usize, rows: &NodeSet) {
         if let Some(removed) = self.removed.get_mut(position) {
             removed.rows.union(rows);
@@ -69,7 +70,7 @@ impl KeptAnswers {
         self.scores.iter_mut().map(|scores| &mut scores.column)
     }
 
-    /// The rows that each plugin removed, for plugins that removed any.
+    /// The rows that each plugin removed. Plugins that removed no row are left out.
     pub(in crate::run) fn removed(&self) -> impl Iterator<Item = (PluginIdx, &NodeSet)> {
         self.removed.iter().filter(|it| !it.rows.is_empty()).map(|it| (it.plugin, &it.rows))
     }

@@ -1,8 +1,8 @@
 //! The pods that are nominated to nodes, as the cycle of one pod sees them.
 //!
-//! Nominated pods of at least the pod's priority compete with it: Filter treats them as if they were on their nodes
-//! already (`addGENominatedPods` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`). Preemption sees
-//! all of them.
+//! A nominated pod competes with the pod of the cycle if the priority of the nominated pod is at least as high. Filter
+//! treats a competing pod as if it were on its node already (`addGENominatedPods` in kube-scheduler's
+//! `pkg/scheduler/framework/runtime/framework.go`). Preemption sees all nominated pods.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
 
 use crate::points::DryRunCase;
 
-/// Nominations to nodes of the table; nominations to other nodes are left out.
+/// Nominations to nodes of the table. Nominations to other nodes are left out.
 #[derive(Clone, Debug, Default)]
 pub struct NominatedPods<'a> {
     /// Nominated pods in the order of their nodes.

@@ -79,9 +79,9 @@ fn find_node(
     place_anew(profile, call, search, attempt)
 }
 
-/// The earlier answers for pods of the same equivalence class. They are not used for a pod that PreFilter restricts or
-/// that is nominated, because asking about few nodes is cheap. Nor are they used while competing pods are nominated or
-/// extenders are configured.
+/// The earlier answers for pods of the same equivalence class. The answers are not used for a pod that PreFilter
+/// restricts or that is nominated, because asking about few nodes is cheap. They are not used either while competing
+/// pods are nominated or extenders are configured.
 fn earlier_answers<'a>(
     cache: Option<&'a mut EquivalenceCache<ClassAnswers>>,
     call: &Call<'_>,
@@ -93,7 +93,8 @@ fn earlier_answers<'a>(
     cache.filter(|_| !is_restricted && !has_others)?.of_second(call.pod, ClassAnswers::default)
 }
 
-/// Places the pod with the answers for an earlier pod. Returns `None` if no node passes, because only the plugins can say why.
+/// Places the pod with the answers for an earlier pod. Returns `None` if no node passes, because only the plugins can
+/// give the reasons.
 fn place_by_earlier(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -111,7 +112,7 @@ fn place_by_earlier(
     Ok(attempt.findings.feasible_order.first().copied())
 }
 
-/// Asks every plugin.
+/// Places the pod without earlier answers, so every plugin is asked.
 fn place_anew(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -161,8 +162,8 @@ fn best_node(attempt: &mut Attempt) -> Result<NodeIdx, Status> {
     attempt.choose().ok_or_else(|| Status::error("no node has a score"))
 }
 
-/// The node that the hint names, if the node of the pod before is full. If a plugin breaks at this node, the hint is
-/// dropped and the search goes on.
+/// The node that the hint names, if the node of the previous pod is full. If a plugin breaks at the named node, the
+/// hint is dropped and the search continues.
 fn hinted_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -185,9 +186,9 @@ fn hinted_node(
     (attempt.findings.hint == HintOutcome::Used).then_some(hint.next)
 }
 
-/// The node to which the pod is nominated, if it passes. If it does not pass, the reason is written into `diagnosis` at
-/// once: PreFilter may have excluded the node, and then no plugin would be asked about it again. If a plugin breaks at
-/// this node, the node loses its precedence and the search goes on.
+/// The node to which the pod is nominated, if the node passes. If the node does not pass, the reason is written into
+/// `diagnosis` immediately: PreFilter may have excluded the node, and then no plugin would be asked about the node
+/// again. If a plugin breaks at this node, the node loses its precedence and the search continues.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -1,9 +1,9 @@
-//! PreBind in two steps. First each plugin says whether it will have work, before the pod waits for Permit. Then the
-//! work is done, in groups of plugins that may run in parallel (KEP-5278; `RunPreBindPreFlights` and
-//! `RunPreBindPlugins` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`).
+//! PreBind in two steps. In the first step, before the pod waits for Permit, each plugin says whether it will have
+//! work. In the second step, the work is done, in groups of plugins that may run in parallel (KEP-5278;
+//! `RunPreBindPreFlights` and `RunPreBindPlugins` in kube-scheduler's `pkg/scheduler/framework/runtime/framework.go`).
 //!
-//! The functions only ask plugins; they carry out no effect. The effects that plugins ask for are returned, each with
-//! the plugin that asked.
+//! The functions only ask plugins. They carry out no effect. The effects that plugins ask for are returned, each with
+//! the plugin that asked for it.
 
 use berth_model::NodeIdx;
 
@@ -32,7 +32,7 @@ impl PreFlights {
         self.has_work
     }
 
-    /// Follows a change of the profile in which the plugins got other positions.
+    /// Replaces the positions of the plugins, after a change of the profile that moved them.
     pub fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         for plugins in [&mut self.skipped, &mut self.parallel] {
             let mut moved = PluginBits::default();
@@ -106,17 +106,18 @@ fn failed_flight(name: &str, status: &Status) -> Status {
 pub enum PreBindRun {
     /// Every plugin is done.
     Done,
-    /// The plugins with these effects want them carried out, in parallel. PreBind then goes on at position `next`.
+    /// The plugins of a group asked for these effects. The effects of different plugins are carried out in parallel.
+    /// PreBind then continues at position `next`.
     Group {
         /// The plugins with their effects. The effects of one plugin are carried out in order.
         wanted: Vec<(PluginIdx, Vec<Effect>)>,
-        /// The position at which PreBind goes on.
+        /// The position at which PreBind continues.
         next: usize,
     },
 }
 
-/// Runs PreBind plugins from position `from` on, up to the first group in which a plugin wants an effect carried out.
-/// Neighbouring plugins that allow it form one group; every other plugin is alone in its group.
+/// Runs PreBind plugins from position `from` on, up to the first group in which a plugin asks for an effect.
+/// Neighbouring plugins that allow parallel work form one group. Every other plugin is alone in its group.
 ///
 /// # Errors
 /// The plugin that refused or broke.
@@ -151,7 +152,8 @@ pub fn pre_bind(
 }
 
 /// Asks one plugin again that waited for an object to change. A plugin whose new binary lacks PreBind is not asked.
-/// `call` contains the current pod. `is_changed` says that this pod differs from the pod at the beginning of the cycle.
+/// `call` contains the current pod. `is_changed` says whether this pod differs from the pod at the beginning of the
+/// cycle.
 ///
 /// # Errors
 /// The plugin refused or broke.

@@ -1,4 +1,4 @@
-//! PreFilter: each plugin looks at the pod once, may restrict the nodes, and may reject the pod for all of them.
+//! PreFilter. Each plugin looks at the pod once. It may restrict the nodes, and may reject the pod for all nodes.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
     while let Some((plugin, point)) = plugins.next(profile) {
         let answer = point.pre_filter(call);
         let (status, nodes) = match profile.is_blind(plugin) {
-            // The plugin is blind, but it skips the pod, so it does not affect the pod.
+            // The plugin must not judge pods that it affects. It skips this pod, so it does not affect the pod.
             Some(_) if matches!(&answer, Err(status) if status.code == Code::Skip) => (Status::skip(), None),
             Some(blind) => (blind, None),
             None => answer.map_or_else(|status| (status, None), |nodes| (Status::success(), nodes)),

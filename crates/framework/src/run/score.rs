@@ -112,7 +112,8 @@ impl CycleScores {
         if self.is_common { Ok(()) } else { check_scores(profile, self.plugin, &self.raw, answer, self.n_nodes) }
     }
 
-    /// Lets the plugin normalise its scores for `nodes`. If all nodes have a score in common, `nodes` is one of them.
+    /// Lets the plugin normalise its scores for `nodes`. If all nodes have the same score, `nodes` contains one of
+    /// them.
     fn normalize(&mut self, profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet) -> Result<&[i64], Status> {
         if profile.get(self.plugin).is_none_or(|plugin| plugin.normalize().is_none()) {
             return Ok(&self.raw);

@@ -2,7 +2,7 @@
 
 use berth_model::{NodeIdx, NodeSet};
 
-/// The scores of one plugin by row. Most plugins do not affect most pods and give all nodes the same score; such scores
+/// The scores of one plugin by row. Most plugins do not affect most pods and give all nodes the same score. Such scores
 /// need no column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::run) enum ScoreColumn<T> {

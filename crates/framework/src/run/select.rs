@@ -1,8 +1,8 @@
 //! The choice among the nodes with the highest score.
 //!
 //! kube-scheduler 1.36 pops the root of a binary heap of scores (`pkg/scheduler/schedule_one.go`), and its random
-//! tie-breaker is not filled in. So the first of the nodes with the highest score wins when the heap over the feasible
-//! list is read in pre-order. The place in the list decides, not chance.
+//! tie-breaker is not filled in. Therefore the first of the nodes with the highest score wins when the heap over the
+//! feasible list is read in pre-order. The choice depends on the place in the list, and is not random.
 
 use berth_model::{NodeIdx, NodeSet};
 
@@ -167,7 +167,7 @@ impl<Node> Ranking<Node> {
         self.0.pop().map(|(_, node)| node)
     }
 
-    /// Lets the node at `place` sink below better ones among the first `end`.
+    /// Moves the node at `place` down in the heap of the first `end` nodes, below better nodes.
     fn sink(&mut self, mut place: usize, end: usize) {
         let total = |heap: &[(i64, Node)], place: usize| heap.get(place).map_or(i64::MIN, |(total, _)| *total);
         loop {
@@ -196,7 +196,7 @@ impl PreOrder {
         Self { next: (n_places > 0).then_some(0), n_places }
     }
 
-    /// The place at which the walk goes on after the subtree of `place`. On the way up from `place`, it is the right
+    /// The place at which the walk continues after the subtree of `place`. On the way up from `place`, it is the right
     /// sibling of the first left child.
     fn behind(&self, mut place: usize) -> Option<usize> {
         while place > 0 {

@@ -14,7 +14,7 @@ use crate::{
 const DECIDING: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
 
 /// The Sign answers of the plugins that decide about nodes. As long as the cluster does not change, pods of one profile
-/// with equal signatures get the same answers from all of these plugins. Cloning it is cheap.
+/// with equal signatures get the same answers from all of these plugins. Cloning a signature is cheap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature(Arc<[String]>);
 
@@ -40,8 +40,8 @@ pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<S
     Some(Signature(fragments.into()))
 }
 
-/// Whether equivalent pods have the same signature. This holds if every plugin that signs promised it by its hook
-/// Reuse.
+/// Whether equivalent pods have the same signature. This is so if every plugin that signs has the hook Reuse, which
+/// requires equal signatures of equivalent pods.
 #[must_use]
 pub fn signs_by_class(profile: &Profile) -> bool {
     let plugins = (0u32..).map(PluginIdx).zip(profile.instances());

@@ -18,7 +18,7 @@ use crate::{
 
 type PreFilterSays = Result<Option<Vec<String>>, Status>;
 
-/// A plugin that gives scripted answers. It does not implement a point without an answer.
+/// A plugin that gives scripted answers. The plugin implements only the points for which the script has an answer.
 #[derive(Default)]
 struct Scripted {
     manifest: Manifest,

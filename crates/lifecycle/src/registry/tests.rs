@@ -1,4 +1,4 @@
-//! The lives of plugins, as sequences of events and the binaries that serve after them.
+//! The lives of plugins, as sequences of events. After each sequence, the tests check which binaries serve.
 
 use std::{cell::Cell, time::Duration};
 
@@ -12,7 +12,8 @@ mod probation;
 mod restart;
 mod withdrawn;
 
-/// The operator's policy. All plugins have the same policy except `Lax`, whose absence is ignored.
+/// The operator's policy. All plugins have the same policy except `Lax`. If `Lax` is absent, pods are scheduled without
+/// it.
 struct Policy {
     plugin: PluginPolicy,
     /// The execution, by profile.
@@ -89,7 +90,7 @@ fn id(name: &str) -> BinaryId {
     BinaryId::Component(digest(name))
 }
 
-/// A fault outside of any pod's cycle, through which the profile `main` lost its instance.
+/// A fault that no pod's cycle caused, and through which the profile `main` lost its instance.
 fn fault(binary: &str) -> Fault {
     let (reason, scheduler_names) = ("trapped in filter".to_owned(), vec!["main".to_owned()]);
     Fault { digest: digest(binary), reason, milliseconds: 1, owner: None, scheduler_names }
@@ -128,7 +129,7 @@ impl Bench {
         self.serving.insert((name, profile.to_owned()), service);
     }
 
-    /// Carries out the decisions. Returns the plugins that were swapped, one entry for each swap.
+    /// Carries out the decisions. Returns the plugins that were swapped, with one entry for each swap.
     fn take(&mut self, consequences: Consequences<Handle>) -> Vec<PluginName> {
         let plugins = consequences.swaps.iter().map(|swap| swap.plugin.clone()).collect();
         for swap in consequences.swaps {

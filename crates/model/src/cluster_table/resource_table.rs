@@ -10,16 +10,16 @@ use crate::{delta::ResourceColumns, node_set::NodeIdx, pod::Resources, symbols::
 #[derive(Clone, Debug, Default)]
 pub struct ResourceTable {
     columns: FxHashMap<Sym, Vec<i64>>,
-    /// The number of columns that remained after the last search for unused columns.
+    /// The number of columns that remained after the last deletion of unused columns.
     n_in_use: usize,
 }
 
-/// The number of columns below which unused columns are not searched.
+/// A table with fewer columns keeps its unused columns.
 const MIN_COLUMNS: usize = 16;
 
 impl ResourceTable {
-    /// The column of `resource`. The column may be empty or shorter than the table, if the nodes beyond its end have
-    /// none of the resource.
+    /// The column of `resource`. The column may be empty or shorter than the table. Nodes beyond the end of the column
+    /// have none of the resource.
     #[must_use]
     pub fn column(&self, resource: Sym) -> &[i64] {
         self.columns.get(&resource).map_or(&[], |column| column)
@@ -46,7 +46,8 @@ impl ResourceTable {
         put(self.columns.entry(resource).or_default(), node, amount);
     }
 
-    /// Deletes resources that no node has, once half of the columns may be unused.
+    /// Deletes the columns of resources that no node has. The search for them runs only once half of the columns may be
+    /// unused.
     fn make_room(&mut self) {
         if self.columns.len() >= MIN_COLUMNS.max(2 * self.n_in_use) {
             self.columns.retain(|_, column| column.iter().any(|amount| *amount != 0));

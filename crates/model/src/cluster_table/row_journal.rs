@@ -1,11 +1,11 @@
-//! A journal of the rows that changed, the oldest first. The owner of an answer about a row learns from the journal
-//! that the answer is outdated.
+//! The journal of the rows that changed, the oldest change first. Code that keeps an answer about a row learns from the
+//! journal that the answer is outdated.
 
 use std::collections::VecDeque;
 
 use crate::node_set::NodeIdx;
 
-/// The number of changes that a reader may miss. All data of a reader that missed more is outdated.
+/// The number of changes that a reader may miss. If a reader missed more changes, all of its data is outdated.
 const CAPACITY: usize = 1 << 13;
 
 /// The last changes of rows, in any column.
@@ -37,7 +37,7 @@ impl RowJournal {
         (position <= self.position).then(|| self.rows.range(skip.min(self.rows.len())..).copied())
     }
 
-    /// Ends the journal for all readers, so that each must start again.
+    /// Ends the journal for all readers, so that each reader must start again.
     pub(super) fn overrun(&mut self) {
         self.rows.clear();
         self.position += 1;

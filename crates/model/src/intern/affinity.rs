@@ -51,8 +51,7 @@ pub(super) fn spread_constraints(
     constraints.map(|constraint| spread_constraint(constraint, labels, symbols)).collect()
 }
 
-/// Converts one constraint of a pod with these labels. The function also converts the constraints of a profile, without
-/// labels.
+/// Converts one constraint of a pod with these labels. For the constraints of a profile, `labels` is empty.
 pub fn spread_constraint(
     constraint: &api::TopologySpreadConstraint,
     labels: &api::StringMap,

@@ -18,7 +18,7 @@ impl Pod {
             && self.is_equivalent_elsewhere(other)
     }
 
-    /// Whether both records are the same pod in the same state. The nodes in the records are not compared.
+    /// Whether both records describe the same pod in the same state. The nodes in the records are not compared.
     #[must_use]
     pub fn is_same_elsewhere(&self, other: &Pod) -> bool {
         self.uid == other.uid
@@ -96,8 +96,8 @@ impl Pod {
             && *balanced_requests == other.balanced_requests
     }
 
-    /// A hash that is equal for pods that [are equivalent](Self::is_equivalent). Other pods seldom have the same hash.
-    /// For example, pods with different claims have different hashes.
+    /// A hash that is equal for pods that [are equivalent](Self::is_equivalent). Pods that are not equivalent seldom
+    /// have the same hash. For example, pods with different claims have different hashes.
     #[must_use]
     pub fn equivalence_hash(&self) -> u64 {
         let mut hasher = FxHasher::default();
@@ -107,7 +107,7 @@ impl Pod {
         (affinity.required.len(), affinity.anti_required.len()).hash(&mut hasher);
         (affinity.preferred.len(), affinity.anti_preferred.len(), self.topology_spread.len()).hash(&mut hasher);
         (&self.volumes, &self.resource_claims).hash(&mut hasher);
-        // Pods of a DaemonSet differ in the node for which they are made.
+        // The pods of a DaemonSet differ in the node name that their node affinity requires.
         for requirement in self.node_rules.required.iter().flatten().flat_map(|term| &term.fields) {
             requirement.values.hash(&mut hasher);
         }
@@ -148,7 +148,7 @@ impl EquivalenceClass {
         self.pod.is_equivalent(pod)
     }
 
-    /// Whether the pod belongs to this class, apart from the nodes that the pod and the class name.
+    /// Whether the pod belongs to this class, if the nodes in the record of the pod and in the class are not compared.
     #[must_use]
     pub fn contains_elsewhere(&self, pod: &Pod) -> bool {
         self.pod.is_equivalent_elsewhere(pod)
@@ -165,7 +165,7 @@ impl Eq for EquivalenceClass {}
 
 impl Hash for EquivalenceClass {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Many nominated pods may differ only in their nodes, so the names of the nodes are hashed, too.
+        // Many nominated pods differ only in the names of their nodes, so these names are hashed, too.
         (self.hash, self.pod.node_name, self.pod.nominated_node_name).hash(state);
     }
 }

@@ -1,4 +1,4 @@
-//! The needs of a pod besides its node's own resources: volumes, and devices through resource claims.
+//! The storage and the devices that a pod needs: volumes, and devices through resource claims.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ pub struct ExtendedRequest {
 /// The kind of a container, which decides when it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerKind {
-    /// An init container, which ends before the others start.
+    /// An init container, which ends before the other containers start.
     Init,
     /// A sidecar: an init container with `restartPolicy: Always`.
     Sidecar,

@@ -127,8 +127,8 @@ impl Decimal {
     }
 
     /// The number × 10^`decimals` as an integer. A fraction adds one, even if the number is negative. Beyond `i64`,
-    /// only the low 64 bits are kept; for a negative number the bits are cut before the division. Kubernetes computes
-    /// both in this way.
+    /// only the low 64 bits are kept. For a negative number, the bits are cut before the division. Kubernetes computes
+    /// the same results.
     pub(super) fn scaled(&self, decimals: i32) -> i64 {
         if self.scale <= decimals {
             let mut refined = self.clone();

@@ -95,7 +95,8 @@ fn decimal(text: &str, parts: &Parts<'_>, exponent: i32, format: Format) -> Quan
     let exponent = exponent.saturating_sub(n_decimals);
     if digits.len() <= 18 && exponent >= -NANO_DECIMALS {
         let mantissa = signed(parts, digits.parse().unwrap_or_default());
-        // Kubernetes prints the original text of a number that it considers canonical after a simple check.
+        // Kubernetes decides by this simple check whether a number is canonical. It prints the original text of such a
+        // number.
         let keeps_text = exponent % 3 == 0 && !digits.starts_with('0') && !digits.ends_with("000");
         let written = keeps_text.then(|| text.into());
         return Quantity { amount: Amount::Compact { mantissa, exponent }, format, written };

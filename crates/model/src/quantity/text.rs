@@ -1,5 +1,4 @@
-//! The canonical text of a quantity. The text has no fraction, and has the largest suffix that allows a text without a
-//! fraction.
+//! The canonical text of a quantity. The text is a whole number with the largest possible suffix.
 
 use super::Format;
 use super::decimal::Decimal;
@@ -30,8 +29,8 @@ fn decimal(amount: &Decimal, max_exponent: i32, suffix: impl Fn(i32) -> String) 
     text
 }
 
-/// The text in powers of 1024. `None` if the amount is small or fractional; such an amount is printed in powers of
-/// 1000.
+/// The text in powers of 1024. `None` if the amount is small or fractional, because such an amount is printed in powers
+/// of 1000.
 fn binary(amount: &Decimal) -> Option<String> {
     if amount.clone().stripped().scale() > 0 {
         return None;

@@ -1,4 +1,4 @@
-//! Symbols of a time that leaves no trace, in a table that mirrors another table.
+//! Temporary symbols in a table that mirrors another table. They leave no trace in the table.
 
 use super::{Returned, Sym, Symbols};
 
@@ -11,15 +11,17 @@ pub struct TemporarySymbols {
 }
 
 impl Symbols {
-    /// Begins a time whose new symbols are temporary. The table mirrors another table ([`Self::mirror`]), which gives
-    /// the same numbers to other strings later. Mirroring a symbol must wait until the time ends.
+    /// Makes all new symbols temporary until [`Self::end_temporary`]. This table mirrors another table
+    /// ([`Self::mirror`]), and the other table may later give the numbers of the temporary symbols to other strings. No
+    /// symbol may be mirrored before `end_temporary`.
     pub fn begin_temporary(&self) -> TemporarySymbols {
         debug_assert!(self.free.is_empty(), "a table that mirrors another frees no symbol itself");
         TemporarySymbols { n_texts: self.texts.len(), n_unused: self.n_unused }
     }
 
-    /// Takes back the symbols since `begun`, and tells the replicas. The effort follows the number of these symbols. No
-    /// object of the time may be in use any more; an object that is dropped later returns nothing.
+    /// Removes the symbols that were made since `begun`, and announces this to the replicas. The cost grows with the
+    /// number of these symbols. No object with temporary symbols may be in use any more. If such an object is dropped
+    /// later, it returns no symbols.
     pub fn end_temporary(&mut self, begun: TemporarySymbols) {
         let TemporarySymbols { n_texts, n_unused } = begun;
         // Without this new list, an object that is dropped later would release a symbol that stands for another string.

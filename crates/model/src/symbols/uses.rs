@@ -43,7 +43,7 @@ impl<'a> Interning<'a> {
     }
 }
 
-/// Releases the symbols. Without [`Interning::finish`], nothing stays in use.
+/// Releases the symbols. Unless [`Interning::finish`] was called, no symbol stays in use.
 impl Drop for Interning<'_> {
     fn drop(&mut self) {
         while let Some(sym) = self.symbols.of_object.pop() {

@@ -1,4 +1,5 @@
-//! Support for a copy that follows the queue pod by pod: it reads the changes, and it reads everything in portions.
+//! Support for a copy that follows the queue pod by pod. The copy reads the changes, and it reads the whole content in
+//! portions.
 
 use berth_model::{PodUid, Time};
 
@@ -21,7 +22,7 @@ pub struct Waiting {
 }
 
 impl Queue {
-    /// Starts to note changes, or with `false` stops and forgets the notes.
+    /// Starts to note changes. With `false`, stops and forgets the notes.
     pub fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
         self.nominator.changed.follow(is_followed);
@@ -33,7 +34,7 @@ impl Queue {
         changed.drain().chain(nominator.changed.drain())
     }
 
-    /// The pod with its place in the queue; `None` if it does not wait.
+    /// The pod with its place in the queue; `None` if the pod does not wait.
     #[must_use]
     pub fn waiting(&self, uid: &str) -> Option<Waiting> {
         let WaitingPod { record, place } = self.places.get(uid)?;
@@ -45,8 +46,8 @@ impl Queue {
     }
 
     /// The waiting pods that follow the pods in `visited`, at most `limit`. Pods that move between two calls are in
-    /// [`Self::changed_pods`], so a reader of both sees all pods. A result of fewer than `limit` pods means that no
-    /// more follow.
+    /// [`Self::changed_pods`], so a reader of both methods sees all pods. If the result has fewer than `limit` pods, no
+    /// more pods follow.
     pub fn next_portion(&self, visited: &mut Visited, limit: usize) -> Vec<PodUid> {
         self.places.next_portion(visited, limit)
     }

@@ -1,4 +1,4 @@
-//! The causes that move waiting pods: additions, changes and deletions of pods, cluster events, and time.
+//! The moves of waiting pods for each cause: pods that were added, changed or deleted, cluster events, and time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,7 +23,7 @@ pub(super) const LEFTOVER_PERIOD: u64 = 30_000;
 static BACKOFF_COMPLETE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BackoffComplete"));
 
 impl Queue {
-    /// Adds a pending pod that appeared. A pod that is known already, waiting or in flight, stays as it is.
+    /// Adds a pending pod that appeared. If the pod already waits or is in flight, nothing changes.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, policy: &mut dyn Policy) {
         self.add_as(pod, &self.pod_event_labels().added, now, policy);
     }
@@ -40,8 +40,8 @@ impl Queue {
         }
     }
 
-    /// Follows a change of a pending pod. `object_events` describe the change. They can move only a pod in the pool. A
-    /// pod in flight remembers them until its attempt fails.
+    /// Handles a change of a pending pod. `object_events` describe the change. These events can move only a pod in the
+    /// pool. For a pod in flight, the events are kept until its attempt fails.
     pub fn update(&mut self, pod: &Arc<Pod>, object_events: &[Arc<ObjectEvent>], now: Time, policy: &mut dyn Policy) {
         if self.is_in_flight(&pod.uid) {
             object_events.iter().for_each(|object_event| self.in_flight.record(object_event));
@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// Moves every unschedulable pod that the event may have made schedulable. `concerned` selects the pods that may
-    /// move. The event is recorded for all running attempts in any case.
+    /// move. For running attempts, the event is always recorded.
     pub fn move_all(
         &mut self,
         object_event: &Arc<ObjectEvent>,
@@ -100,8 +100,8 @@ impl Queue {
         self.in_flight.record(object_event);
     }
 
-    /// The pods that the event moves, in the order of their arrival. If all pods of a group get the same answers, only
-    /// the first one is asked about.
+    /// The pods that the event moves, in the order of their arrival. If all pods of a group get the same answers,
+    /// plugins are asked only about the first pod.
     fn moved_by(
         &self,
         object_event: &ObjectEvent,
@@ -172,8 +172,8 @@ impl Queue {
         !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, object_event))
     }
 
-    /// Moves these pods to activeQ without waiting for their backoff. If the attempt of a pod in flight fails, the pod
-    /// in flight is tried again after its backoff.
+    /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is not moved. If its attempt
+    /// fails, the pod is tried again after its backoff.
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         for uid in uids {
             match self.take(uid) {
@@ -189,8 +189,8 @@ impl Queue {
         }
     }
 
-    /// Tries the pods that `plugin` rejected again after their backoff, because the plugin would answer differently
-    /// from now on. `label` names the reason in metrics.
+    /// Tries the pods that `plugin` rejected again after their backoff, because the plugin would give another answer
+    /// from this time on. `label` names the reason in metrics.
     pub fn retry_rejected_by(&mut self, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from(label);
         for uid in self.places.rejected_by(plugin) {
@@ -198,7 +198,7 @@ impl Queue {
         }
     }
 
-    /// Tries a pod again that `plugin` keeps out of activeQ without having been asked, because the plugin can be asked
+    /// Tries a pod again that is kept out of activeQ because `plugin` could not be asked. The plugin can be asked
     /// again. Pods that other plugins gate, and pods that no plugin gates, keep their places.
     pub fn retry_gated(&mut self, uid: &str, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let gated_by = self.places.get(uid).and_then(|pod| pod.record.gated_by.as_deref());
@@ -207,8 +207,8 @@ impl Queue {
         }
     }
 
-    /// Follows the passing of time: pods whose backoff is over become ready, and pods that waited too long are tried
-    /// again.
+    /// Moves the pods whose time has come. Pods whose backoff is over become ready, and pods that waited too long are
+    /// tried again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
         for uid in self.places.backoff_over(self.settings.window(now)) {
             if let Some(WaitingPod { record, .. }) = self.take(&uid) {
@@ -240,8 +240,8 @@ impl Queue {
         }
     }
 
-    /// Whether a pod that waited too long leaves the pool. A gated pod leaves it only if the plugin that gates it
-    /// registered for every event.
+    /// Whether a pod that waited too long leaves the pool. A gated pod leaves the pool only if the plugin that gates
+    /// the pod registered for every event.
     fn leaves_by_flush(&self, record: &QueuedPod, timeout: &ObjectEvent) -> bool {
         let hears = |plugin: &Arc<str>| self.registrations.hears(record.pod.scheduler_name, plugin, &timeout.event);
         record.gated_by.as_ref().is_none_or(hears)
@@ -255,7 +255,7 @@ impl Queue {
         }
     }
 
-    /// Whether the event may move the pod. A gated pod is moved only by events for which the plugin that gates it
+    /// Whether the event may move the pod. A gated pod is moved only by events for which the plugin that gates the pod
     /// registered.
     fn opens_gate(&self, record: &QueuedPod, object_event: &ObjectEvent) -> bool {
         record.gated_by.as_ref().is_none_or(|plugin| {

@@ -23,11 +23,11 @@ pub struct RejectedBy {
 }
 
 impl Queue {
-    /// Takes back a pod after a failed attempt. `pod` is its newest object. Events during the attempt decide whether
-    /// the pod waits for an event or only for its backoff.
+    /// Takes back a pod after a failed attempt. `pod` is the pod's newest object. Events during the attempt decide
+    /// whether the pod waits for an event or only for its backoff.
     ///
     /// # Errors
-    /// A pod of this uid already waits in the queue. The record is returned, and nothing changed.
+    /// A pod with this uid already waits in the queue. The error contains the record, and the queue did not change.
     pub fn requeue(
         &mut self,
         mut record: QueuedPod,
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// The place where the event sends the pod. The plugins that rejected it decide by their queueing hints.
+    /// The place where the event sends the pod. The plugins that rejected the pod decide by their queueing hints.
     pub(super) fn strategy(
         &self,
         record: &QueuedPod,

@@ -1,4 +1,4 @@
-//! The queue compared with its reference, with time: after every operation both must give the same answer about every
+//! The queue compared with its reference, with time. After every operation, both must give the same answer about every
 //! pod.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::{
     SubQueue,
 };
 
-/// Pods that come and go. They are few, so that operations often meet the same pod.
+/// The number of pods that come and go. It is small, so that operations often meet the same pod.
 const PODS: u8 = 16;
 
 /// The reasons for which attempts fail.
@@ -33,7 +33,7 @@ enum Operation {
     Update(u8, i8, Vec<Happening>),
     Delete(u8),
     Pop,
-    /// The attempt with this number succeeds, or its pod is gone.
+    /// The attempt with this number succeeds, or its pod is deleted.
     Done(usize),
     Fail(usize, usize),
     Happen(Happening),
@@ -69,7 +69,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => happening().prop_map(Operation::HappenToSome),
         1 => (0..PODS).prop_map(Operation::Activate),
         1 => (0..PLUGINS.len()).prop_map(Operation::ReplacePlugin),
-        // Most waits end within a backoff; some are longer than five minutes.
+        // Most waits end within a backoff. Some waits are longer than five minutes.
         6 => prop_oneof![8 => 0..3000u64, 2 => 0..20_000u64, 1 => 0..400_000u64].prop_map(Operation::Wait),
         5 => Just(Operation::Flush),
         1 => (0..PODS).prop_map(Operation::TurnGate),
@@ -205,7 +205,7 @@ impl Pair {
         }
     }
 
-    /// Deletes a pod. A pod that is deleted in flight is known until its attempt ends.
+    /// Deletes a pod. A pod that is deleted in flight stays known until its attempt ends.
     fn delete(&mut self, number: u8) {
         let waits = self.reference.pods.get(&number).is_some_and(super::reference::PodEntry::is_waiting);
         assert_eq!(self.queue.delete(&number.to_string()).is_some(), waits);
@@ -228,7 +228,8 @@ impl Pair {
         self.reference.fail(number, why, self.now.0);
     }
 
-    /// Checks that each pod is in one and the same place with the same history, and that counts and times agree.
+    /// Checks that each pod is in the same single place in both queues with the same history, and that counts and times
+    /// agree.
     fn check(&self) {
         let Self { queue, reference, in_flight, .. } = self;
         let mut n_waiting = 0;
@@ -249,7 +250,7 @@ impl Pair {
                 && record.pending.iter().map(|name| &**name).eq(entry.pending.iter().copied());
             assert!(same, "in {place:?}: {record:?}\nshould be {entry:?}");
         }
-        // No pod occurs twice, so equal numbers mean equal sets.
+        // No pod is listed twice, so equal numbers mean equal sets.
         assert_eq!(n_waiting, reference.pods.values().filter(|entry| entry.is_waiting()).count());
         assert_eq!(queue.pending_pods(), reference.sizes());
         assert_eq!(queue.longest_waits_since(), queue.iter().map(|(record, _)| record.queued_at).min());
@@ -279,7 +280,7 @@ impl Pair {
         }
     }
 
-    /// Opens every gate, then lets time pass without further events: each pod must come out.
+    /// Opens every gate, then lets time pass without further events. Each pod must leave the queue.
     fn drain(&mut self) {
         while let Some(record) = self.attempt(0) {
             self.fail(record, FAILURES[3]);

@@ -1,5 +1,5 @@
 //! A reference that follows the description of the queue (`pkg/scheduler/backend/queue/scheduling_queue.go` in
-//! kube-scheduler). It keeps one list of pods and searches it from end to end.
+//! kube-scheduler). The reference keeps one list of pods, and searches the whole list each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ impl Answers {
     }
 }
 
-/// Pods of one kind are alike.
+/// Pods of one kind are equivalent.
 pub(super) fn kind(pod: u8) -> u8 {
     pod % 3
 }

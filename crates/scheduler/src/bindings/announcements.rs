@@ -1,8 +1,8 @@
 //! The pods between Reserve and PostBind about which new instances of plugins have not been informed yet.
 //!
-//! An instance is informed only within the plugin's share of the scheduling thread's time. It learns of the remaining
-//! pods when the plugin has time again. Until then no cycle that asks the instance begins, because the instance does
-//! not know all reservations.
+//! An instance is informed only within the plugin's share of the scheduling thread's time. The instance learns of the
+//! remaining pods when the plugin has time again. Until then, no cycle begins that asks the instance, because the
+//! instance does not know all reservations.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use super::binding::Binding;
 use crate::{action::Level, context::Context};
 
-/// The remaining pods, by profile and plugin. The next pod is last.
+/// The remaining pods, by profile and plugin. The last pod of each list is the next one.
 #[derive(Debug, Default)]
 pub(super) struct Announcements(BTreeMap<(Sym, Arc<str>), Vec<PodUid>>);
 
@@ -65,8 +65,8 @@ enum Told {
     Nobody,
 }
 
-/// Informs the profile's plugin about a pod, if the plugin exists. The plugin cannot refuse, because the decision was
-/// made.
+/// Informs the profile's plugin about a pod, if the plugin exists. The plugin cannot refuse, because the pod already
+/// has the reservation.
 fn tell(scheduler_name: Sym, name: &Arc<str>, binding: Option<&Binding>, context: &mut Context) -> Told {
     let Some(profile) = context.profile_mut(scheduler_name) else { return Told::Nobody };
     let Some(plugin) = profile.find(name) else { return Told::Nobody };

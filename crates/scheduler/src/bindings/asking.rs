@@ -1,4 +1,4 @@
-//! The questions to plugins about a pod after its cycle. They are asked when the plugins have time.
+//! The questions to plugins about a pod after its cycle. They are asked while the plugins have time.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Binding {
         }
     }
 
-    /// Follows the effects of a Permit plugin. If the plugin holds the pod, a wait for objects begins or continues. The
+    /// Handles the effects of a Permit plugin. If the plugin holds the pod, a wait for objects begins or continues. The
     /// other effects go to the host.
     pub(super) fn permit_effects(
         &mut self,
@@ -75,7 +75,8 @@ impl Binding {
         }
     }
 
-    /// Asks these plugins, which hold the pod, again about the current pod. It goes on if no plugin holds it any more.
+    /// Asks these plugins, which hold the pod, again about the current pod. The pod continues if no plugin holds it any
+    /// more.
     fn permit_again(mut self, plugins: &[Arc<str>], context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if context.is_shutting_down() || !self.is_held_by_permit() {
             return Step::Waiting(self);
@@ -124,7 +125,7 @@ impl Binding {
         Ok(())
     }
 
-    /// Reports that Permit is over, with this result.
+    /// Reports that Permit ended with this result.
     pub(super) fn observe_permit(&mut self, result: Code, context: &mut Context) {
         if let Stage::Permit(waits) = &self.stage {
             let milliseconds = waits.waited(context.now());

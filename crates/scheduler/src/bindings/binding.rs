@@ -41,9 +41,9 @@ pub(crate) struct Binding {
     pub(super) pre_flights: PreFlights,
     /// Whether Permit held the pod.
     pub(super) was_held: bool,
-    /// The time at which users are informed what the pod waits for, if the pod still waits.
+    /// The time at which users are informed about the wait of the pod, if the pod still waits.
     pub(super) tell_at: Option<Time>,
-    /// The question for plugins about the pod, which is asked as soon as they have time.
+    /// The question for plugins about the pod. It is asked as soon as the plugins have time.
     pub(super) question: Option<Question>,
     /// The extension point that is being timed, including the requests that its plugins asked for.
     pub(super) timed: Option<(Point, Start)>,
@@ -58,7 +58,8 @@ pub(super) enum Stage {
     Permit(PermitWaits),
     /// The pod waits for PreBind plugins.
     PreBind(PreBindGroup),
-    /// The pod waits for the effects of a Bind plugin. If the plugin asked for the binding as well, that comes last.
+    /// The pod waits for the effects of a Bind plugin. If the plugin asked for the binding as well, the binding comes
+    /// last.
     BindEffects { plugin: PluginIdx, then_bind: bool },
     /// The pod waits until the API server has bound it.
     BindRequest { plugin: PluginIdx },
@@ -99,11 +100,11 @@ pub(crate) enum Input {
 pub(super) enum Step {
     /// The pod waits for the next input.
     Waiting(Binding),
-    /// The pod goes on once plugins have been asked this question.
+    /// The pod continues once plugins have been asked this question.
     Asks(Binding, Question),
-    /// The API server has bound it.
+    /// The API server has bound the pod.
     Bound(Binding),
-    /// The attempt failed; the pod goes back to the queue.
+    /// The attempt failed, and the pod returns to the queue.
     Failed(Binding, BindingFailure),
     /// The pod was deleted.
     Deleted(Binding),
@@ -177,7 +178,7 @@ impl Binding {
         }
     }
 
-    /// The times at which the pod's waits end if nothing happens, and the time at which users are informed about the
+    /// The times at which the pod's waits end if no input comes, and the time at which users are informed about the
     /// wait.
     pub(super) fn deadlines(&self) -> Vec<Time> {
         let mut deadlines: Vec<Time> = match &self.stage {
@@ -191,8 +192,8 @@ impl Binding {
         deadlines
     }
 
-    /// The waits for objects of Permit plugins or of PreBind plugins, including waits of plugins whose effects are
-    /// being carried out.
+    /// The waits of Permit plugins or of PreBind plugins for objects. They include the waits of plugins whose effects
+    /// are being carried out.
     pub(super) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
         let (permit, group) = match &self.stage {
             Stage::Permit(waits) => (Some(waits), None),
@@ -205,8 +206,8 @@ impl Binding {
         of_permit.chain(group.into_iter().flat_map(PreBindGroup::waits))
     }
 
-    /// Calls into the pod's profile, with the node's present row. `None` if the profiles were replaced and none serves
-    /// the pod any more.
+    /// Calls into the pod's profile, with the node's present row. `None` if the profiles were replaced and no profile
+    /// serves the pod any more.
     pub(super) fn call<R>(
         &self,
         context: &mut Context,

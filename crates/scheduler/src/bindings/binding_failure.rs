@@ -1,4 +1,4 @@
-//! The reason why a pod does not reach the node that was chosen for it.
+//! The reason why a pod does not reach the node that a cycle chose.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use crate::{
     failure::{AttemptFailure, FailureCause, Nomination},
 };
 
-/// The reason of a binding's failure, and the extension point that the pod was at.
+/// The reason why a binding failed, and the extension point of the pod at that time.
 #[derive(Debug)]
 pub(super) struct BindingFailure {
     /// The extension point; `None` if the pod was at no extension point.
     point: Option<Point>,
     cause: BindingFailureCause,
-    /// The name of the node, if the pod loses it because a plugin went out of service.
+    /// The name of the node, if the pod loses the node because a plugin went out of service.
     lost_node: Option<String>,
 }
 
@@ -41,8 +41,8 @@ impl BindingFailure {
         Self { point: Some(point), cause, lost_node: None }
     }
 
-    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status is the
-    /// scheduler's, and the message names the node that the pod loses.
+    /// The rejection of a pod that this plugin holds at Permit. If the plugin went out of service, the status comes
+    /// from the scheduler, and the message names the node that the pod loses.
     pub(super) fn of_held_pod(
         scheduler_name: Sym,
         plugin: &str,
@@ -60,7 +60,7 @@ impl BindingFailure {
         Self { lost_node, ..Self::of(Point::Permit, Refusal { plugin, status }) }
     }
 
-    /// The failure of a plugin. An answer of a plugin at PreBind and Bind rejects no pod.
+    /// The failure of a plugin at PreBind or Bind. An answer at these points rejects no pod.
     pub(super) fn failed(point: Point, plugin: PluginIdx, status: Status) -> Self {
         let cause = BindingFailureCause::Failed(Refusal { plugin, status });
         Self { point: Some(point), cause, lost_node: None }

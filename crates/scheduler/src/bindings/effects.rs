@@ -1,5 +1,5 @@
-//! The effects that a plugin asked for. They are checked against its grants. This module carries out effects on the
-//! scheduler; the host carries out the others.
+//! The effects that a plugin asked for. They are checked against the plugin's grants. This module carries out effects
+//! on the scheduler, and the host carries out all other effects.
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
@@ -120,7 +120,7 @@ pub(crate) fn carry_out_each(
         }
     }
     let messages = refused.messages();
-    // The attempt goes on, so no condition has the messages.
+    // The attempt continues, so no condition contains the messages.
     for (_, message) in &messages {
         context.pod_event(pod, PodEvent::EFFECT_REFUSED, message.clone());
     }
@@ -128,7 +128,7 @@ pub(crate) fn carry_out_each(
     CarriedOut { for_host, refused: messages }
 }
 
-/// A refused effect: it was not granted, or it makes no sense.
+/// A refused effect. The effect was not granted, or is invalid.
 struct Refusal {
     effect: EffectKind,
     /// The text for the pod and its user.

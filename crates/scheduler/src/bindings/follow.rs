@@ -12,12 +12,12 @@ use super::{
 };
 use crate::context::Context;
 
-/// The step that a pod between Reserve and PostBind waits for.
+/// The step for which a pod between Reserve and PostBind waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindingStage {
     /// The pod waits for these Permit plugins.
     Permit(Vec<PodHolder>),
-    /// The pod waits for PreBind plugins. Those that asked for a wait for objects are listed.
+    /// The pod waits for PreBind plugins. The list has the plugins that asked for a wait for objects.
     PreBind(Vec<PodHolder>),
     /// The pod waits until a Bind plugin, the API server or an extender has bound it.
     Bind,
@@ -34,7 +34,7 @@ pub struct PodHolder {
     pub since: Time,
     /// The time at which the pod is rejected in the plugin's name.
     pub until: Time,
-    /// The plugin's newest words about the objects that it waits for; `None` if the plugin has not said anything.
+    /// The plugin's newest text about the objects that it waits for; `None` if the plugin gave no text.
     pub message: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct PodBinding {
 }
 
 impl Bindings {
-    /// Starts to note which pods take steps, or with `false` stops and forgets the notes.
+    /// Starts to note which pods take steps. With `false`, stops and forgets the notes.
     pub(crate) fn follow(&mut self, is_followed: bool) {
         self.changed.follow(is_followed);
     }

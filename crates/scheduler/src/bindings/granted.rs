@@ -1,8 +1,8 @@
 //! The check whether a plugin was granted the effects that it asks for.
 //!
-//! Rules refer to the pod of the cycle and to its claims. This module finds the claims from the pod, from the objects
-//! in the cache, and from the objects that earlier effects of the same answer create. The objects are identified by
-//! their uids: a granted change is made only if the object is still the checked object.
+//! Rules refer to the pod of the cycle and to its claims. This module finds the claims in three places: in the pod, in
+//! the objects of the cache, and in the objects that earlier effects of the same answer create. The objects are
+//! identified by their uids. A granted change is made only if the object is still the checked object.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -18,8 +18,8 @@ use crate::action::GrantedEffect;
 const VOLUME_CLAIM: (&str, &str) = ("", "PersistentVolumeClaim");
 const RESOURCE_CLAIM: (&str, &str) = ("resource.k8s.io", "ResourceClaim");
 
-/// The pod of a cycle, and the cluster in which its claims are looked up. The value serves one answer or several. It
-/// reads each object of the cache once, however often effects name it.
+/// The pod of a cycle, and the cluster in which the pod's claims are looked up. The value serves one answer or several
+/// answers. It reads each object of the cache once, even if many effects name the object.
 #[derive(Debug)]
 pub struct CyclePod<'a> {
     pod: &'a Pod,
@@ -58,8 +58,8 @@ impl RefusedEffect {
         &self.enough
     }
 
-    /// The text for the pod and its user. It says what was refused, and shows the entry of a `PluginHostConfiguration`
-    /// that would allow it in addition to the plugin's present grants.
+    /// The text for the pod and its user. It says what was refused, and shows an entry of a `PluginHostConfiguration`.
+    /// The entry would allow the effect in addition to the plugin's present grants.
     #[must_use]
     pub fn message(&self, plugin: &str) -> String {
         self.enough.would_allow(plugin, &self.what)
@@ -112,8 +112,9 @@ impl<'a> CyclePod<'a> {
         answer.into_iter().zip(uids).map(|(effect, uid)| GrantedEffect { effect, uid }).collect()
     }
 
-    /// The uid that the object of the effect must have. `None` for objects of others, for objects that the cache lacks,
-    /// and for objects that an earlier effect of the answer creates or deletes.
+    /// The uid that the object of the effect must have. The result is `None` for an object that is neither the pod nor
+    /// its claim, for an object that the cache lacks, and for an object that an earlier effect of the answer creates or
+    /// deletes.
     fn uid_of(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> Option<Box<str>> {
         if self.is_pod(access) {
             return Some(self.pod.uid.to_string().into());

@@ -1,7 +1,7 @@
 //! The inputs from plugins and objects for pods between Reserve and PostBind, until they are delivered.
 //!
-//! One answer of a plugin can release thousands of pods. Only some of them get their input at a time, so that other
-//! pods get their turn. Equal inputs are kept once.
+//! One answer of a plugin can release thousands of pods. Only some of these pods get their input at a time, so that
+//! other pods get their turn. Equal inputs are kept once.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -33,7 +33,7 @@ enum Topic {
     Refused(Arc<str>),
     Preempted,
     Object(ObjectKey),
-    /// The topic of inputs of which at most one comes at a time.
+    /// The topic of inputs of which only one comes at a time.
     Own,
 }
 
@@ -56,7 +56,7 @@ impl Topic {
 }
 
 impl Inbox {
-    /// Adds an input for this attempt of the pod. A later attempt of the pod does not get it.
+    /// Adds an input for this attempt of the pod. A later attempt of the pod does not get the input.
     pub(super) fn push(&mut self, to: PodAttempt, input: Input) {
         if self.topics.insert((to.clone(), Topic::of(&input))) {
             self.inputs.push_back(Message { to, input });

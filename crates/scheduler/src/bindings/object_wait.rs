@@ -1,4 +1,4 @@
-//! The wait of a plugin at Permit or PreBind that has answered [`Effect::Wait`].
+//! The wait of a plugin that answered [`Effect::Wait`] at Permit or PreBind.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
-    /// The objects that the plugin named although its manifest does not name their kinds. A change to these objects
-    /// does not lead to another question.
+    /// The objects that the plugin named although its manifest does not name their kinds. After a change of these
+    /// objects, the plugin is not asked again.
     pub(crate) unnamed: Vec<ObjectKey>,
-    /// The time at which the plugin first waited, even if it was asked in between.
+    /// The time at which the plugin first waited, even if the plugin was asked again since then.
     pub(crate) began: Time,
     pub(crate) deadline: Time,
     pub(crate) timeout_message: String,
@@ -37,7 +37,7 @@ pub(crate) struct RequestedWait {
     pub(crate) unnamed: Vec<ObjectKey>,
     pub(crate) timeout: u64,
     pub(crate) timeout_message: String,
-    /// The number of effects after the wait. They are not carried out.
+    /// The number of effects after the wait. These effects are not carried out.
     pub(crate) n_dropped: usize,
     /// The bytes of the objects' names.
     pub(crate) bytes: usize,
@@ -61,9 +61,9 @@ impl RequestedWait {
         Some(requested)
     }
 
-    /// Leaves out the objects of kinds that the manifest's `objects` do not name, apart from the pod itself. Whether such
-    /// a kind is watched at all depends on the other plugins, and this plugin could not see what changed. Built-in
-    /// plugins wait only for kinds that they hear of.
+    /// Leaves out the objects of kinds that the manifest's `objects` do not name, except the pod itself. Such a kind
+    /// may be watched for another plugin, but this plugin could not see the change. Built-in plugins wait only for
+    /// kinds of which they get events.
     fn leave_out_unnamed(&mut self, pod: &Pod, plugin: PluginIdx, context: &Context) {
         if !matches!(context.plugin_binary(pod.scheduler_name, plugin), Some(BinaryId::Component(_))) {
             return;
@@ -90,7 +90,7 @@ impl RequestedWait {
         Some(Self { objects, unnamed, timeout: timeout_ms, timeout_message, n_dropped: rest.len(), bytes })
     }
 
-    /// Begins or continues the wait. If the plugin waited before, its earlier deadline still holds.
+    /// Begins or continues the wait. If the plugin waited before, its earlier deadline stays in force.
     pub(crate) fn begin(
         self,
         scheduler_name: Sym,
@@ -121,7 +121,7 @@ impl ObjectWait {
 /// The number of objects that a text shows.
 const SHOWN: usize = 8;
 
-/// The objects in words.
+/// The objects in words, for a message.
 pub(super) fn shown(objects: &[ObjectKey]) -> String {
     let mut texts: Vec<String> = objects.iter().take(SHOWN).map(object).collect();
     if objects.len() > SHOWN {
@@ -130,7 +130,8 @@ pub(super) fn shown(objects: &[ObjectKey]) -> String {
     texts.join(" or ")
 }
 
-/// A text that follows the name of a plugin: the plugin is not asked again when these objects change, and the remedy.
+/// A text that follows the name of a plugin. It says that the plugin is not asked again when these objects change, and
+/// names the remedy.
 pub(super) fn not_asked_again(unnamed: &[ObjectKey]) -> String {
     let kinds = unnamed.iter().take(SHOWN).map(|key| format!("{}/{}", key.api_version, key.kind));
     let kinds = kinds.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");

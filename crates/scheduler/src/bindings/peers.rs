@@ -10,8 +10,8 @@ use super::{
     inbox::Inbox,
 };
 
-/// All pods except the pod that takes a step. Inputs for them are delivered after the step, so that a chain of pods
-/// that release each other does not use up the stack.
+/// All pods except the pod that takes a step. Inputs for these pods are delivered after the step, so that a chain of
+/// pods that release each other does not use up the stack.
 pub(crate) struct Peers<'a> {
     /// The attempt that takes the step; `None` if its pod has no node yet.
     pub(super) stepping: Option<PodAttempt>,
@@ -35,7 +35,7 @@ impl Peers<'_> {
         self.send(uid, Input::Rejected { plugin: Arc::clone(plugin), reason });
     }
 
-    /// Tells a pod that waits for the plugin that the plugin was not granted to release or reject it.
+    /// Tells a pod that waits for the plugin that the plugin was not granted to release or reject the pod.
     pub(crate) fn refused(&mut self, uid: &str, plugin: &Arc<str>, message: &str) {
         // A plugin may name one pod a thousand times.
         let hears = self.bindings.get(uid).is_some_and(|binding| binding.hears_refusals_of(plugin));
@@ -56,7 +56,7 @@ impl Peers<'_> {
         }
     }
 
-    /// Takes a victim back for which no binding request was sent, so that the API server need not be asked. Returns
+    /// Takes back a victim for which no binding request was sent, so that the API server need not be asked. Returns
     /// whether the pod is such a victim.
     pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
         let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };

@@ -1,4 +1,5 @@
-//! The Permit plugins that hold a pod, until all of them allow it, one rejects it, or time runs out.
+//! The Permit plugins that hold a pod, until all of them allow the pod, one of them rejects the pod, or the time is
+//! over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +7,7 @@ use berth_model::{ObjectKey, Time, duration::render_duration};
 
 use super::object_wait::ObjectWait;
 
-/// The plugins that still hold a pod. They are kept by name, because plugins may be replaced in the meantime.
+/// The plugins that still hold a pod. They are kept by name, because plugins may be replaced while the pod waits.
 #[derive(Debug)]
 pub(crate) struct PermitWaits {
     since: Time,
@@ -19,9 +20,9 @@ pub(crate) struct PermitWait {
     /// The longest wait in milliseconds.
     timeout: u64,
     deadline: Time,
-    /// The objects after whose changes the plugin is asked again, if the plugin asked to be.
+    /// The objects after whose changes the plugin is asked again; `None` if the plugin did not ask for this.
     objects: Option<ObjectWait>,
-    /// The refusal, in words, of an effect that the plugin asked for together with its verdict.
+    /// The text of the refusal, if the plugin asked for an effect together with its verdict and the effect was refused.
     refused: Option<String>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct PermitHolder<'a> {
     pub(crate) until: Time,
     /// The objects after whose changes the plugin is asked again.
     pub(crate) objects: Option<&'a ObjectWait>,
-    /// The refusal of an effect of the plugin, in words.
+    /// The text of the refusal of an effect of the plugin.
     pub(crate) refused: Option<&'a str>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct PermitTimeout {
 }
 
 impl PermitWaits {
-    /// The plugins that hold the pod, each with the milliseconds for which it may hold it.
+    /// The plugins that hold the pod, each with the milliseconds for which the plugin may hold the pod.
     pub(crate) fn new(plugins: impl IntoIterator<Item = (Arc<str>, u64)>, now: Time) -> Self {
         let wait =
             |(plugin, timeout)| PermitWait { plugin, timeout, deadline: now + timeout, objects: None, refused: None };
@@ -85,7 +86,7 @@ impl PermitWaits {
         self.plugins.iter().filter_map(|wait| wait.objects.as_ref())
     }
 
-    /// Asks the plugin, which holds the pod, again when one of these objects has changed.
+    /// Asks the plugin again when one of these objects has changed. The plugin holds the pod.
     pub(crate) fn watch(&mut self, plugin: &str, objects: ObjectWait) {
         if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin) {
             wait.objects = Some(objects);
@@ -103,8 +104,8 @@ impl PermitWaits {
         self.plugins.iter().filter(waits_for).map(|wait| Arc::clone(&wait.plugin)).collect()
     }
 
-    /// Notes that the plugin was asked again and holds the pod for at most `timeout` milliseconds from now. An earlier
-    /// deadline still holds.
+    /// Notes that the plugin was asked again and holds the pod for at most `timeout` milliseconds from `now`. An
+    /// earlier deadline stays in force.
     pub(crate) fn hold_on(&mut self, plugin: &str, timeout: u64, now: Time) {
         if let Some(wait) = self.plugins.iter_mut().find(|wait| *wait.plugin == *plugin)
             && now + timeout < wait.deadline
@@ -128,22 +129,22 @@ impl PermitWaits {
         self.plugins.iter().any(|wait| *wait.plugin == *plugin && wait.refused.is_none())
     }
 
-    /// Notes that an effect of the plugin was refused, which may be why the pod goes on waiting. Returns whether the
-    /// refusal is the first.
+    /// Notes that an effect of the plugin was refused. The refusal may be the reason why the pod continues to wait.
+    /// Returns whether the refusal is the first.
     pub(crate) fn note_refused(&mut self, plugin: &str, message: String) -> bool {
         let hears = |wait: &&mut PermitWait| *wait.plugin == *plugin && wait.refused.is_none();
         let wait = self.plugins.iter_mut().find(hears);
         wait.map(|wait| wait.refused = Some(message)).is_some()
     }
 
-    /// Notes that the plugin releases the pod. Returns whether the plugin held it.
+    /// Notes that the plugin releases the pod. Returns whether the plugin held the pod.
     pub(crate) fn allow(&mut self, plugin: &str) -> bool {
         let position = self.plugins.iter().position(|wait| *wait.plugin == *plugin);
         position.map(|position| self.plugins.remove(position)).is_some()
     }
 
-    /// The plugin whose wait timed out at `deadline`, with the reason. The reason is the plugin's own text if its wait
-    /// for objects ended then.
+    /// The plugin whose wait timed out at `deadline`, with the reason. If the plugin's wait for objects ended at this
+    /// time, the reason is the plugin's own text.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<PermitTimeout> {
         let wait = self.plugins.iter().find(|wait| wait.ends() == deadline)?;
         let own_words = wait.objects.as_ref().filter(|it| it.deadline == deadline && !it.timeout_message.is_empty());

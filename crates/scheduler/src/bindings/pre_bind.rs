@@ -1,4 +1,4 @@
-//! The PreBind plugins that work for a pod: one plugin, or neighbours that may run in parallel.
+//! The PreBind plugins that work for a pod: one plugin, or neighbouring plugins that may run in parallel.
 
 use berth_framework::PluginIdx;
 use berth_model::{ObjectKey, Time};
@@ -23,7 +23,7 @@ pub(crate) struct PreBindTask {
 /// A plugin whose wait for objects timed out.
 pub(crate) struct PreBindTimeout {
     pub(crate) plugin: PluginIdx,
-    /// The text that the plugin chose for this case.
+    /// The text that the plugin chose for a time-out.
     pub(crate) message: String,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum AfterEffects {
     Done,
     /// The plugin waits for an object to change.
     Waits,
-    /// One of the plugin's objects has changed in the meantime.
+    /// One of the plugin's objects has changed while the effects were carried out.
     AskAgain,
     /// The plugin did not wait for effects.
     Unexpected,
@@ -79,7 +79,7 @@ impl PreBindGroup {
         Self { next, tasks: Vec::new() }
     }
 
-    /// Adds the wait of a plugin that waits.
+    /// Adds the wait of a plugin, if the plugin waits.
     pub(crate) fn extend(&mut self, task: Option<PreBindTask>) {
         self.tasks.extend(task);
     }
@@ -88,7 +88,7 @@ impl PreBindGroup {
         self.tasks.is_empty()
     }
 
-    /// The waits for objects of the plugins, including waits of plugins whose effects are being carried out.
+    /// The plugins' waits for objects. They include the waits of plugins whose effects are being carried out.
     pub(crate) fn waits(&self) -> impl Iterator<Item = &ObjectWait> {
         self.tasks.iter().filter_map(PreBindTask::wait)
     }
@@ -98,7 +98,7 @@ impl PreBindGroup {
         self.tasks.iter().filter_map(|task| Some((task.plugin, task.wait()?)))
     }
 
-    /// Follows a change of the plugins' positions in the profile.
+    /// Replaces the positions of the plugins, after a change of the profile.
     pub(crate) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
     }
@@ -131,7 +131,7 @@ impl PreBindGroup {
     }
 
     /// The plugins that are asked again because this object changed. A plugin whose effects are not carried out yet is
-    /// asked afterwards.
+    /// asked after its effects.
     pub(crate) fn object_changed(&mut self, object: &ObjectKey) -> Vec<PluginIdx> {
         let mut ask_again = Vec::new();
         for task in &mut self.tasks {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use berth_framework::PluginIdx;
 
-/// A question that must be asked before the pod can go on.
+/// A question that must be asked before the pod can continue.
 #[derive(Debug)]
 pub(super) enum Question {
-    /// Permit released the pod; PreBind is next, or Bind.
+    /// Permit released the pod. The next point is PreBind, or Bind if PreBind has no work.
     Permitted,
     /// An object has changed for which these plugins, by name, hold the pod at Permit.
     PermitAgain { again: Vec<Arc<str>> },
-    /// PreBind of the plugins whose wait is over, then of the plugins after them.
+    /// PreBind of the plugins whose wait is over, then of the plugins after these.
     PreBind { again: Vec<PluginIdx> },
     /// Bind, because no extender has bound the pod.
     Bind,
@@ -33,7 +33,7 @@ impl Question {
         }
     }
 
-    /// Follows a change of the plugins' positions in their profile.
+    /// Replaces the positions of the plugins, after a change of their profile.
     pub(super) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
         match self {
             Self::PreBind { again } => again.iter_mut().for_each(|plugin| *plugin = place(*plugin)),

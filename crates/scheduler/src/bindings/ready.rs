@@ -1,4 +1,4 @@
-//! The pods that go on once the plugins of their profile have time to be asked. The profiles take turns.
+//! The pods that continue once the plugins of their profile have time. The profiles take turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,7 +25,7 @@ impl ReadyPods {
         self.profiles.is_empty()
     }
 
-    /// Begins a round. Every profile may have time again.
+    /// Begins a round. In a new round, every profile may have time.
     pub(super) fn begin_round(&mut self) {
         self.passed_over.clear();
     }
@@ -42,7 +42,7 @@ impl ReadyPods {
         waiting.find(|profile| self.last.is_none_or(|last| last < *profile)).or(first)
     }
 
-    /// The next pod of the profile. This is the profile's turn.
+    /// Takes the next pod of the profile. The call counts as the profile's turn.
     pub(super) fn pop(&mut self, scheduler_name: Sym) -> Option<PodAttempt> {
         self.last = Some(scheduler_name);
         let pods = self.profiles.get_mut(&scheduler_name)?;

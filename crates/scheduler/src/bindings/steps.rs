@@ -1,7 +1,7 @@
 //! The way of a pod from the chosen node to a bound pod, or back to the queue. The file follows it from top to bottom: Reserve and
 //! Permit, PreBind, Bind, PostBind (`schedulingCycle` and `bindingCycle` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
 //!
-//! A step takes the binding, does as much as is possible without waiting, and returns it ([`Step`]).
+//! A step takes the binding, does as much as is possible without waiting, and returns the binding in a [`Step`].
 
 use std::sync::Arc;
 
@@ -64,8 +64,8 @@ impl Binding {
         }
     }
 
-    /// Runs Reserve, then Permit. Every plugin may reject the pod, hold it, or let it go on. If Permit holds it or PreBind has something
-    /// to do, the node is published in the pod's `nominatedNodeName`.
+    /// Runs Reserve, then Permit. Every plugin may reject the pod, hold it, or let it continue. If Permit holds the pod
+    /// or PreBind has something to do, the node is published in the pod's `nominatedNodeName`.
     pub(super) fn reserve_and_permit(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if let Some(Err(refusal)) = self.call_and_share(context, run::reserve) {
             return Step::Failed(self, BindingFailure::of(Point::Reserve, refusal));
@@ -104,8 +104,8 @@ impl Binding {
     }
 
     /// Delivers an input to the pod. An input that does not concern the pod's stage changes nothing: for example, a
-    /// plugin may allow a pod that has left Permit, or an object may change again. A step asks plugins nothing, because
-    /// they may have no time.
+    /// plugin may allow a pod that has left Permit, or an object may change again. A step asks no plugins, because
+    /// plugins may have no time.
     pub(super) fn step(mut self, input: Input, context: &mut Context) -> Step {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context),
@@ -148,8 +148,8 @@ impl Binding {
         Step::Failed(self, failure)
     }
 
-    /// Follows a pod that a client deleted and that is not gone yet. The pod gives its node back, unless a binding
-    /// request for the pod is under way. The API server's answer to the request decides in that case.
+    /// Handles a pod that a client deleted and that is not gone yet. The pod gives its node back, unless a binding
+    /// request for the pod is under way. In that case, the API server's answer to the request decides.
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
@@ -160,7 +160,7 @@ impl Binding {
         }
     }
 
-    /// Follows the release by Permit, which ends the attempt for the queue. PreBind begins, or Bind if no PreBind plugin has work.
+    /// Handles the release by Permit, which ends the queue's attempt. PreBind begins, or Bind if PreBind has no work.
     pub(super) fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue_mut().done(self.uid());
         // kube-scheduler measures PreBind for every pod.
@@ -278,7 +278,7 @@ impl Binding {
         }
     }
 
-    /// Goes on with PreBind if every plugin of the group is done.
+    /// Continues PreBind if every plugin of the group is done.
     fn pre_bind_next(self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         match self.stage {
             Stage::PreBind(ref group) if group.is_done() => {
@@ -294,8 +294,8 @@ impl Binding {
         }
     }
 
-    /// Updates the plugins' replicas after the pod waited. This fails if a plugin went out of service since the pod's cycle; the next
-    /// cycle of the pod then waits for that plugin.
+    /// Updates the plugins' replicas after the pod waited. This fails if a plugin went out of service since the pod's
+    /// cycle. The next cycle of the pod then waits for that plugin.
     pub(super) fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
         let scheduler_name = self.pod().scheduler_name;
         let Some(profile) = context.profile_mut(scheduler_name) else { return Ok(()) };
@@ -392,7 +392,7 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    /// Follows a failed extender. If it is ignorable, the next extender or the Bind plugins bind the pod instead.
+    /// Handles the failure of an extender. If it is ignorable, the next extender or the Bind plugins bind the pod.
     fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
         let profile = context.extenders().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
@@ -486,8 +486,8 @@ impl Binding {
         }
     }
 
-    /// Follows the preemption of the pod by a pod of higher priority. The API server does not know of the pod's place
-    /// on the node.
+    /// Handles the preemption of the pod by a pod of higher priority. The API server does not know the pod's place on
+    /// the node.
     fn preempted(mut self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
         if self.is_sent() {
             let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));
@@ -555,7 +555,7 @@ impl Binding {
         }
     }
 
-    /// Ends the attempt of a pod that was deleted: everything is released, and nothing is reported.
+    /// Ends the attempt of a pod that was deleted. Everything is released, and no report is made.
     pub(super) fn abandon(self, context: &mut Context) {
         let pod = self.release(context);
         context.cache_mut().remove_pod(&pod.uid);
@@ -574,8 +574,8 @@ impl Binding {
     }
 }
 
-/// Carries out the effects of a PreBind plugin. The group waits for them. A plugin that is asked again does not get more time: its first
-/// deadline still holds.
+/// Carries out the effects of a PreBind plugin. The group waits for them. A plugin that is asked again gets no more
+/// time, because its first deadline stays in force.
 fn start_pre_bind(
     group: &mut PreBindGroup,
     origin: Origin<'_>,

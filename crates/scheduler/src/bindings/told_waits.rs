@@ -1,4 +1,4 @@
-//! The events that tell users what a pod waits for between Reserve and Bind. kube-scheduler writes no such events, so
+//! The events that inform users for what a pod waits between Reserve and Bind. kube-scheduler writes no such events, so
 //! only waits for components are reported. With built-in plugins, pods have the same events as with kube-scheduler.
 
 use berth_framework::PluginIdx;
@@ -21,7 +21,7 @@ impl Binding {
         self.tell_at = Some(context.now() + TELL_AFTER);
     }
 
-    /// Keeps the refusals of Permit's effects for the event, since a pod may go on waiting because of them.
+    /// Keeps the refusals of effects at Permit for the event, because such a refusal may be the reason for the wait.
     pub(super) fn note_refused(&mut self, refused: Vec<(PluginIdx, String)>, context: &Context) {
         let scheduler_name = self.pod().scheduler_name;
         let Stage::Permit(waits) = &mut self.stage else { return };
@@ -30,7 +30,7 @@ impl Binding {
         }
     }
 
-    /// Whether an event about a refused effect of this plugin would be news to the pod, which waits for the plugin.
+    /// Whether the pod waits for the plugin and has no event yet about a refused effect of the plugin.
     pub(super) fn hears_refusals_of(&self, plugin: &str) -> bool {
         matches!(&self.stage, Stage::Permit(waits) if waits.hears_refusals_of(plugin))
     }
@@ -43,7 +43,7 @@ impl Binding {
         }
     }
 
-    /// Writes an event with the plugins that the pod waits for, and until when.
+    /// Writes an event with the plugins for which the pod waits, and the end of each wait.
     pub(super) fn tell_waits(&self, context: &mut Context) {
         let scheduler_name = self.pod().scheduler_name;
         let is_component = |name: &str| {
@@ -81,7 +81,7 @@ impl Binding {
 }
 
 /// The objects that a plugin waits for while it holds the pod, in words, with the refusal of one of its effects. `None`
-/// if the plugin has not said anything.
+/// if the plugin waits for no objects and has no refused effect.
 pub(super) fn words(wait: Option<&ObjectWait>, refused: Option<&str>) -> Option<String> {
     let objects = wait.map(to_see).filter(|text| !text.is_empty()).map(|text| format!("waits {text}"));
     let why = wait.map(|wait| wait.timeout_message.clone()).filter(|text| !text.is_empty());
@@ -111,7 +111,8 @@ fn to_see(wait: &ObjectWait) -> String {
     if wait.objects.is_empty() { String::new() } else { format!("to see {} changed", shown(&wait.objects)) }
 }
 
-/// A sentence about the objects that nothing watches, so the plugin waits for them in vain; `None` if there are none.
+/// A sentence about the objects that no watch follows, so that the plugin waits for these objects in vain. `None` if
+/// there are no such objects.
 fn unwatched(wait: &ObjectWait) -> Option<String> {
     (!wait.unnamed.is_empty()).then(|| format!("the plugin {}", not_asked_again(&wait.unnamed)))
 }

@@ -11,8 +11,8 @@ use super::Context;
 use crate::action::{Action, HeldPods, Supervision};
 
 impl Context {
-    /// Follows a fault. Pods of the same owner may be held because of it. The host is informed which instances are
-    /// gone.
+    /// Handles a fault. Pods of the same owner may be held because of this fault. The host is informed which instances
+    /// are gone.
     pub(crate) fn plugin_faulted(
         &mut self,
         plugin: String,
@@ -56,7 +56,7 @@ impl Context {
         let hold = self.isolation.hold(&owner, now)?;
         let status = Status::unresolvable(hold.message());
         let profile = self.profiles.get_mut(pod.scheduler_name)?;
-        // The profile may no longer have the plugin. Its faults then do not matter.
+        // The profile may no longer have the plugin. Then the plugin's faults do not matter.
         let plugin = profile.find(hold.plugin())?;
         if profile.get(plugin).is_some_and(|instance| instance.pass_over()) {
             return None;
@@ -79,8 +79,8 @@ impl Context {
         OwnerId::of(pod, &self.cache.table().symbols)
     }
 
-    /// The controller of the pod in words: `ReplicaSet default/web`. Its names come from the pod's author, so the length
-    /// is bounded and control characters are escaped.
+    /// The controller of the pod in words: `ReplicaSet default/web`. The names come from the pod's author, so the
+    /// length is bounded and control characters are escaped.
     fn controller_of(&self, pod: &Pod) -> Option<String> {
         const MAX_CHARS: usize = 253;
         let owner = pod.owner.as_ref()?;
@@ -89,7 +89,7 @@ impl Context {
         Some(format!("{} {namespace}/{}", bounded(&owner.kind), bounded(&owner.name)))
     }
 
-    /// Tries pods again that were held for a plugin's faults and whose hold is over.
+    /// Tries the pods again that were held for a plugin's faults and whose hold is over.
     pub(crate) fn release_held_pods(&mut self) {
         if self.isolation.is_empty() {
             return;

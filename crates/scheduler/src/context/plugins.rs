@@ -21,7 +21,7 @@ use crate::{
 /// The label of retries of pods for which a plugin had no time before.
 const PLUGIN_HAS_TIME: &str = "PluginHasTime";
 
-/// The plugins of one pod's profile, and the data for asking them.
+/// The plugins of one pod's profile, and the data that questions to these plugins need.
 pub(crate) struct PodPlugins<'a> {
     pub(crate) profile: &'a mut Profile,
     pub(crate) cache: &'a Cache,
@@ -91,8 +91,8 @@ impl Context {
         self.extenders.as_deref()
     }
 
-    /// Sets the extenders that are asked besides the plugins of every profile. Returns whether they differ from the
-    /// extenders before.
+    /// Sets the extenders that are asked besides the plugins of every profile. Returns whether the extenders differ
+    /// from the previous extenders.
     pub(crate) fn set_extenders(&mut self, extenders: Option<Arc<dyn Extenders>>) -> bool {
         let before = std::mem::replace(&mut self.extenders, extenders);
         match (&before, &self.extenders) {
@@ -126,7 +126,7 @@ impl Context {
         self.retry_rejected_by(&readers, label);
     }
 
-    /// Tries pods again that one of the plugins rejected or keeps out of activeQ.
+    /// Tries the pods again that one of the plugins rejected or keeps out of activeQ.
     pub(crate) fn retry_rejected_by<'a>(&mut self, plugins: impl IntoIterator<Item = &'a Arc<str>>, label: &str) {
         let now = self.outbox.now();
         for plugin in plugins {
@@ -134,8 +134,9 @@ impl Context {
         }
     }
 
-    /// Follows the replacement of a plugin by this binary. Pods that the old binary held or rejected are tried again.
-    /// In the profiles in `ungated`, PreEnqueue plugins are asked about pods about which they were not asked before.
+    /// Handles the replacement of a plugin by this binary. Pods that the old binary held or rejected are tried again.
+    /// In the profiles in `ungated`, PreEnqueue plugins are asked about the pods about which they could not be asked
+    /// before.
     pub(crate) fn plugin_replaced(&mut self, plugin: &str, binary: Option<BinaryId>, ungated: &[Sym]) {
         let now = self.now();
         let held: Vec<PodUid> = binary.map_or_else(Vec::new, |binary| self.isolation.replaced(plugin, binary));
@@ -148,7 +149,7 @@ impl Context {
         });
     }
 
-    /// Measures with `clock`. `seed` decides which attempts have each plugin timed.
+    /// Measures with `clock`. `seed` decides in which attempts each plugin is timed.
     pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {
         self.outbox.set_clock(Arc::clone(&clock));
         self.profiles.measure_with(clock, seed);
@@ -160,7 +161,7 @@ impl Context {
         self.profiles.trace_with(tracing);
     }
 
-    /// Begins a step of an attempt that is not an extension point. Only traces have it.
+    /// Begins a step of an attempt. The step is not an extension point, so only traces contain it.
     pub(crate) fn start_step(&mut self, scheduler_name: Sym, cycle: CycleId) -> Option<Start> {
         if !self.outbox.tracing().takes(cycle) {
             return None;
@@ -179,7 +180,7 @@ impl Context {
         self.profiles.drain_measured(take);
     }
 
-    /// Sets the accounts that decide which pods wait for others.
+    /// Sets the accounts that decide which pods wait for other pods.
     pub(crate) fn set_time(&mut self, time: SchedulingTime) {
         self.time = time;
     }
@@ -203,7 +204,7 @@ impl Context {
         SearchStart { at, by_plugins: self.time.taken_by_plugins() }
     }
 
-    /// Charges a long search to the pod's namespace, without the time that plugins are charged for. Notes in the record
+    /// Charges a long search to the pod's namespace, without the time that plugins are charged for. The record notes
     /// whether the search took long, and whether the plugins took long.
     pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
         (record.had_long_search, record.had_long_calls) = (false, false);
@@ -233,9 +234,9 @@ impl Context {
         }
     }
 
-    /// Asks plugins that had no time for PreEnqueue again about the pods that they could not judge, as far as the
-    /// plugins and the turn have time. Each plugin with time is asked about at least one pod, because cycles may use up
-    /// every turn. Returns whether any plugin was asked.
+    /// Asks plugins again that had no time for PreEnqueue, about the pods that these plugins could not judge, as far as
+    /// the plugins and the turn have time. Each plugin with time is asked about at least one pod, because cycles may
+    /// use up every turn. Returns whether any plugin was asked.
     pub(crate) fn ask_gates_again(&mut self) -> bool {
         let (now, mut has_asked) = (self.now(), false);
         for (key, mut pods) in self.unasked_gates.take_without_time() {
@@ -252,8 +253,8 @@ impl Context {
         has_asked
     }
 
-    /// Whether the profile's plugin has time. The answer is `true` for a plugin that no longer exists, so that its pods
-    /// go on.
+    /// Whether the profile's plugin has time. For a plugin that no longer exists, the result is `true`, so that its
+    /// pods continue.
     fn plugin_has_time(&mut self, (scheduler_name, name): &ProfilePlugin) -> bool {
         let Some(profile) = self.profiles.get_mut(*scheduler_name) else { return true };
         let plugin = profile.find(name).and_then(|plugin| profile.get(plugin));
@@ -274,7 +275,8 @@ impl Context {
         }
     }
 
-    /// The pods that stay out of activeQ because plugins could not be asked, with the reasons. Each is returned once.
+    /// The pods that stay out of activeQ because plugins could not be asked, with the reasons. Each pod is returned
+    /// once.
     pub(crate) fn take_gate_failures(&mut self) -> Vec<Untold> {
         self.unasked_gates.take_new()
     }

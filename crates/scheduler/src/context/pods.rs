@@ -1,4 +1,4 @@
-//! The data about pods that is in neither cache nor queue: their status, limits and evictions in progress.
+//! The data about pods that neither the cache nor the queue has: their status, limits and evictions in progress.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Context {
         self.pending_pods.insert(pod)
     }
 
-    /// Notes that the pod waits no longer: it has a node, it is gone, or no profile serves it.
+    /// Notes that the pod no longer waits. It has a node, it is gone, or no profile serves it.
     pub(crate) fn no_longer_pending(&mut self, uid: &str) -> Option<PendingPod> {
         self.queue.delete(uid);
         self.pending_pods.remove(uid)
@@ -42,7 +42,7 @@ impl Context {
         self.no_longer_pending(uid)
     }
 
-    /// Removes the pod from its node, so that others may use the room.
+    /// Removes the pod from its node, so that other pods may use the room.
     pub(crate) fn leave_node(&mut self, uid: &str) {
         if let Some(profile) = self.cache.pod(uid).and_then(|cached| self.profiles.get_mut(cached.pod().scheduler_name))
         {
@@ -62,7 +62,7 @@ impl Context {
         self.pod_limits.get(uid).cloned()
     }
 
-    /// Starts to note which pods without a node change, or with `false` stops and forgets the notes.
+    /// Starts to note which pods without a node change. With `false`, stops and forgets the notes.
     pub(crate) fn follow_pending_pods(&mut self, is_followed: bool) {
         self.pending_pods.follow(is_followed);
     }
@@ -72,7 +72,8 @@ impl Context {
         self.pending_pods.changed()
     }
 
-    /// Notes the evictions among `effects`, before the preemptor returns to the queue. Returns whether there are any.
+    /// Notes the evictions among `effects`, before the preemptor returns to the queue. Returns whether `effects`
+    /// contains evictions.
     pub(crate) fn begin_evictions(
         &mut self,
         preemptor: &PodUid,
@@ -88,8 +89,8 @@ impl Context {
         victims > 0
     }
 
-    /// Notes that the evictions of a preemption succeeded or failed. The departure of the victims brings the preemptor
-    /// back after success. Only this call brings it back after a failure.
+    /// Notes that the evictions of a preemption succeeded or failed. After success, the departure of the victims brings
+    /// the preemptor back. After a failure, only this call brings it back.
     pub(crate) fn evictions_finished(&mut self, preemptor: PodUid, cycle: CycleId, succeeded: bool) {
         let Some(started) = self.preemptions.finish(&preemptor, cycle) else { return };
         self.outbox.observe_since(started, |duration| Observation::Evictions { succeeded, duration });

@@ -37,7 +37,7 @@ pub(crate) struct EndingCycle {
     pub(crate) node: Option<Sym>,
 }
 
-/// Each event: its name here, whether it is a warning, its reason and its action.
+/// Each event with its name in the code, whether it is a warning, its reason and its action.
 macro_rules! pod_events {
     ($($name:ident: $warning:literal, $reason:literal, $action:literal;)*) => {
         impl PodEvent {
@@ -76,7 +76,7 @@ impl Context {
         self.outbox.set_now(now);
     }
 
-    /// The current time, for something that is to be timed; `None` without a clock.
+    /// The current time, for measurements; `None` without a clock.
     pub(crate) fn instant(&self) -> Option<Duration> {
         self.outbox.instant()
     }
@@ -90,7 +90,7 @@ impl Context {
         self.act(Action::Pod(request));
     }
 
-    /// A request about the pod, to be sent later.
+    /// A request about the pod. The caller sends it later.
     pub(crate) fn pod_request(&self, pod: &Pod, request: Request) -> PodRequest {
         PodRequest { pod: self.pod_ref(pod), profile: self.shared_text(pod.scheduler_name), request }
     }
@@ -105,7 +105,8 @@ impl Context {
         self.outbox.log(level, message);
     }
 
-    /// Writes a log line that a plugin caused. Lines from one place in the code about one plugin are alike.
+    /// Writes a log line that a plugin caused. Lines from one place in the code about one plugin differ only in their
+    /// details.
     #[track_caller]
     pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
         self.outbox.log_of(plugin, level, message);
@@ -234,8 +235,8 @@ impl Context {
         if self.outbox.tracing().takes(cycle) { self.instant() } else { None }
     }
 
-    /// Reports that an attempt of `pod` ended at this [`Self::traced_instant`]. There is no `outcome` if the pod was
-    /// deleted, or bound by another scheduler. Nothing happens if the attempt is not traced.
+    /// Reports that an attempt of `pod` ended at this [`Self::traced_instant`]. `outcome` is `None` if the pod was
+    /// deleted, or bound by another scheduler. An attempt that is not traced is ignored.
     pub(crate) fn trace_end(
         &mut self,
         ending: EndingCycle,
@@ -263,7 +264,7 @@ impl Context {
         self.outbox.attempts()
     }
 
-    /// Logs that an event names an object that was taken before. Nothing else changes.
+    /// Logs that an event names an object that was taken before. The event has no other consequence.
     pub(crate) fn object_is_gone(&mut self, what: &str) {
         self.log(Level::Error, format!("ignoring an event about {what} that another event already handled"));
     }

@@ -1,7 +1,7 @@
 //! Opportunistic batching (KEP-5598): consecutive pods with one signature share a ranking of nodes.
 //!
 //! A cycle that placed a signed pod keeps its ranking. If the next cycle has a pod with the same signature, and the
-//! node of the previous pod is full, only the best of the remaining nodes is tried. Anything else that may have changed
+//! node of the previous pod is full, only the best of the remaining nodes is tried. Any other change that may affect
 //! the ranking ends the batch.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct CycleView<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Batching {
     open: Option<Batch>,
-    /// The plugin that gave the previous pod no signature, by profile. It is asked first.
+    /// The plugin that gave the previous pod no signature, by profile. This plugin is asked first.
     last_unsigned: FxHashMap<Sym, PluginIdx>,
     /// The number of placed pods, by whether the hint named their node.
     attempts: ByProfile<&'static str>,
@@ -40,13 +40,13 @@ pub(crate) struct Batching {
 
 #[derive(Debug)]
 struct Batch {
-    /// The class of the first pod. While it is held, the symbols in the signature keep their meaning.
+    /// The class of the first pod. As long as the class exists, the symbols in the signature keep their meaning.
     class: EquivalenceClass,
     signature: Signature,
     since: Time,
     /// The cycle that last placed a pod of the batch.
     cycle: u64,
-    /// The node of that pod.
+    /// The node on which the last pod of the batch was placed.
     last: Sym,
     /// The other nodes, by name, because their rows may be reused for other nodes.
     rest: Ranking<Sym>,
@@ -139,20 +139,20 @@ impl Batching {
         self.open = Some(Batch { class: EquivalenceClass::of(pod), signature, since: now, cycle, last, rest });
     }
 
-    /// Notes that no node was found for a pod, which ends the batch.
+    /// Notes that no node was found for a pod. This ends the batch.
     pub(crate) fn failed(&mut self, profile: &Profile) {
         if self.open.is_some() {
             self.flush(&profile.scheduler_name, "pod_failed");
         }
     }
 
-    /// Follows a change of the plugins: the ranking no longer holds, and each plugin may sign pods again.
+    /// Handles a replacement of plugins. The ranking no longer holds, and each plugin may sign pods again.
     pub(crate) fn forget(&mut self) {
         self.open = None;
         self.last_unsigned.clear();
     }
 
-    /// Counts that the attempt leaves nothing for the next pod. kube-scheduler counts this as a flush, too
+    /// Counts that the attempt leaves no ranking for the next pod. kube-scheduler counts this as a flush, too
     /// (`StoreScheduleResults` in `pkg/scheduler/framework/runtime/batch.go`).
     fn not_opened(&mut self, scheduler_name: &str, reason: &'static str) {
         self.flushes.count(scheduler_name, reason);

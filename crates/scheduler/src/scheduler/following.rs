@@ -1,11 +1,11 @@
-//! A scheduler that follows another scheduler by its [changes](ChangeBatch), with its own plugins. What-if questions
-//! are answered on it.
+//! A scheduler that follows another scheduler by the [changes](ChangeBatch) of the other scheduler, with its own
+//! plugins. It answers what-if questions.
 //!
-//! The nodes, the pods on nodes and the other objects are those of the other scheduler. They share its interned objects
-//! and have its symbols. Pods that wait are left out, because a question says which pods are to be placed. Only their
-//! nominations count: pods of a question compete with them as in the other scheduler. A question
-//! makes symbols of its own, which are [temporary](berth_model::Symbols::begin_temporary): the other scheduler gives their numbers
-//! to other strings.
+//! The nodes, the pods on nodes and the other objects are those of the followed scheduler. Both schedulers share the
+//! interned objects and have the same symbols. Pods that wait are left out, because a question says which pods are to
+//! be placed. Only their nominations count: pods of a question compete with them as in the followed scheduler. A
+//! question makes its own symbols, which are [temporary](berth_model::Symbols::begin_temporary), because the followed
+//! scheduler gives their numbers to other strings.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::{
 pub(super) struct Followed {
     /// The pods without a node. They show whether the cluster has changed.
     waiting: FxHashMap<PodUid, Arc<Pod>>,
-    /// Those of them that are nominated, with their nodes. A question may end the nominations of its pods.
+    /// The pods without a node that are nominated, with their nodes. A question may end the nominations of its pods.
     nominated: FxHashMap<PodUid, (Arc<Pod>, Sym)>,
 }
 
 impl Scheduler {
-    /// Applies a batch of changes in the followed scheduler. It must be the next batch, and no temporary symbols may
-    /// exist. Returns whether a node, a pod or an object differs from before.
+    /// Applies a batch of changes in the followed scheduler. The batch must follow the batch of the last call, and no
+    /// temporary symbols may exist. Returns whether a node, a pod or an object differs from before.
     pub fn follow(&mut self, batch: ChangeBatch) -> bool {
         let Self { context, cycle, followed, .. } = self;
         for (sym, text) in batch.symbols {
             context.symbols_mut().mirror(sym, text);
         }
-        // Answers about earlier pods name symbols, which may stand for other strings now.
+        // Answers about earlier pods name symbols that may stand for other strings now.
         cycle.plugins_replaced();
         let mut differs = false;
         for (name, node) in batch.nodes {
@@ -70,19 +70,19 @@ impl Scheduler {
         context.tell_gate_failures();
     }
 
-    /// Handles a node that was removed and comes back. It has the form of this scheduler's own table.
+    /// Handles a node that was removed and comes back. The node has the form of this scheduler's own table.
     pub fn show_node(&mut self, node: Node, now: Time) {
         self.context.set_now(now);
         event_handlers::known_node_applied(node, &mut self.context);
         self.context.tell_gate_failures();
     }
 
-    /// Begins a time at whose end [`Self::end_temporary_symbols`] takes new symbols back.
+    /// Makes new symbols temporary until [`Self::end_temporary_symbols`] removes them.
     pub fn begin_temporary_symbols(&self) -> TemporarySymbols {
         self.context.table().symbols.begin_temporary()
     }
 
-    /// Takes back the symbols since `begun`, and what plugins shared about pods. All pods and nodes of that time must be
+    /// Removes the symbols since `begun`, and what plugins shared about pods. All pods and nodes with these symbols must be
     /// gone.
     pub fn end_temporary_symbols(&mut self, begun: TemporarySymbols) {
         self.context.symbols_mut().end_temporary(begun);
@@ -98,7 +98,7 @@ impl Scheduler {
 }
 
 impl Followed {
-    /// Notes a pod that waits, with its nomination. Returns whether one of them differs from before.
+    /// Notes a pod that waits, with its nomination. Returns whether the pod or its nomination differs from before.
     fn take(&mut self, uid: &PodUid, pod: Option<&FollowedPod>, nominator: &mut Nominator) -> bool {
         let Some(waiting) = pod.filter(|pod| pod.place.node().is_none()) else {
             nominator.remove(uid);
@@ -123,8 +123,8 @@ impl Followed {
     }
 }
 
-/// Puts a pod on its node, or takes it away. Returns whether anything changed. A pod that is assumed to be on a node
-/// counts as a pod on the node.
+/// Puts a pod on its node, or removes it from the node. Returns whether anything changed. A pod that is assumed to be
+/// on a node counts as a pod on the node.
 fn place(uid: &PodUid, pod: Option<&FollowedPod>, context: &mut Context) -> bool {
     let cache = context.cache_mut();
     let Some((pod, node)) = pod.and_then(|followed| Some((&followed.pod, followed.place.node()?))) else {

@@ -1,4 +1,4 @@
-//! The changes after which a plugin is asked again about a pod that waits, and the changes that it does not hear of.
+//! The changes after which a plugin is asked again about a pod that waits, and the changes of which it learns nothing.
 
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ fn component() -> Bench {
 const NOT_ASKED: &str = "is not asked again when v1/Pod default/holder changes, because its manifest's `objects` do not \
                          name v1/Pod: add v1/Pod to `objects`, and grant `reads: [v1/Pod]`";
 
-/// What `berth explain` shows of the plugin that holds pod `a`.
+/// The part of the output of `berth explain` about the plugin that holds pod `a`.
 fn explained(view: &mut ClusterView, bench: &mut Bench) -> PodHolder {
     catch_up(view, bench);
     let pod = view.find_pod("default", "a").expect("it is known");
@@ -125,7 +125,7 @@ fn explained(view: &mut ClusterView, bench: &mut Bench) -> PodHolder {
     plugins[0].clone()
 }
 
-/// A plugin would otherwise wait in vain without a word.
+/// Without a message, a plugin would wait in vain.
 #[test]
 fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
     let (mut bench, mut view) = (component(), ClusterView::default());
@@ -149,7 +149,7 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
     bench.event(object_applied("Pod", "holder"));
     bench.settle();
     assert_eq!(n_asked(&bench), 1);
-    // The newest answer counts.
+    // The newest answer replaces the earlier answer.
     hold(&bench, vec![object("v1/Service", "default", "api")], "still not ready");
     bench.event(object_applied("Service", "web"));
     assert!(!format!("{:?}", bench.settle()).contains("is not asked again"));
@@ -160,7 +160,7 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_told() {
     assert_eq!(binds(&bench.settle()).len(), 1);
 }
 
-/// The pod itself needs no place in the manifest.
+/// The manifest need not name pods for a wait for the pod itself.
 #[test]
 fn a_component_may_wait_for_the_pod_itself() {
     let mut bench = component();

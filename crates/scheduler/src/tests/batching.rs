@@ -1,4 +1,4 @@
-//! Pods that are alike share the results of the first of them.
+//! Equivalent pods share the results of the first of these pods.
 
 use super::kit::{Bench, binds, node, pod};
 use crate::Event;
@@ -9,7 +9,7 @@ fn signing(n_nodes: usize, cpu: u32) -> Bench {
     bench
 }
 
-/// How often each result or reason was counted.
+/// The count of each result or reason.
 fn counted(counts: &std::collections::BTreeMap<(String, &'static str), u64>) -> Vec<(&'static str, u64)> {
     counts.iter().map(|((_, what), count)| (*what, *count)).collect()
 }
@@ -53,7 +53,7 @@ fn a_hint_that_does_not_hold_costs_only_a_look() {
     let mut bench = signing(3, 1);
     bench.apply(pod("a", 1));
     assert_eq!(binds(&bench.settle()), [("a".to_owned(), "n0".to_owned())]);
-    // The best of the other nodes shrinks.
+    // The second-best node shrinks.
     bench.event(Event::NodeApplied(Box::new(node("n2", 0))));
     bench.apply(pod("b", 1));
     assert_eq!(binds(&bench.settle()), [("b".to_owned(), "n1".to_owned())]);

@@ -15,7 +15,7 @@ fn owned(name: &str, owner: &str) -> api::Pod {
     pod_maker(name, 1).metadata("ownerReferences", owner).build()
 }
 
-/// Reports a fault of the plugin over this pod. Returns for how long pods of its owner are held.
+/// Reports a fault of the plugin over this pod. Returns the time for which pods of its owner are held.
 fn fault(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<u64> {
     held(bench, digest, pod).map(|held| held.milliseconds)
 }

@@ -17,7 +17,7 @@ pub(super) fn catch_up(view: &mut ClusterView, bench: &mut Bench) {
     catch_up_as(CopyKind::Shown, view, bench);
 }
 
-/// [`catch_up`] for any copy.
+/// [`catch_up`] for a copy of either kind.
 pub(super) fn catch_up_as(copy: CopyKind, view: &mut ClusterView, bench: &mut Bench) {
     loop {
         view.apply(bench.scheduler.changes_for(copy, bench.now));
@@ -77,7 +77,7 @@ pub(super) fn assert_same(view: &ClusterView, scheduler: &Scheduler) {
     assert_eq!(nodes(view.table()), nodes(scheduler.cache().table()));
 }
 
-/// Compares the pods of a copy, and the scheduler's totals with those of the copy.
+/// Compares the pods of a copy with the scheduler's pods, and the totals of the copy with the scheduler's totals.
 pub(super) fn assert_same_pods(view: &ClusterView, scheduler: &Scheduler) {
     assert_eq!(of_view(view), of_scheduler(scheduler));
     let now = view.as_of();
@@ -221,8 +221,8 @@ fn delete_bound_pod(bench: &mut Bench) {
     bench.event(Event::PodDeleted { namespace, name, uid });
 }
 
-/// A plugin releases its reservations for a pod when it learns that the pod left. Before, the plugin must have learned
-/// that the pod came.
+/// A plugin releases its reservations for a pod when it learns that the pod left. For this, the plugin must first have
+/// learned that the pod came.
 #[test]
 fn a_plugin_at_reserve_hears_of_a_pod_that_leaves_before_anything_else_is_asked() {
     for follows_pods in [true, false] {
@@ -298,7 +298,7 @@ fn a_pod_is_found_by_its_name_after_another_pod_had_it() {
     assert!(view.find_pod("default", "web").is_none());
 }
 
-/// The question is about the pod that leaves, and the other pod has come already.
+/// The question is about the pod that leaves. The other pod has come already.
 #[test]
 fn a_question_about_a_pod_leaves_its_name_to_another_pod() {
     let mut bench = Bench::with_nodes(1, 1);

@@ -198,7 +198,7 @@ fn many_refused_effects_of_one_answer_are_one_notice() {
     assert_eq!(counts.collect::<Vec<_>>(), [1000]);
 }
 
-/// The nomination would keep the room of the node, and no pod would leave it.
+/// A nomination would only keep the room of the node, because no pod would leave the node.
 #[test]
 fn a_refused_eviction_takes_the_nomination_back() {
     let asked = |grants: &[Permission], status: Status| {
@@ -255,7 +255,7 @@ fn changes_that_wait_for_the_api_server_are_bounded() {
     assert_eq!(refusals(&bench.settle()), []);
 }
 
-/// A pod may wait for a thousand objects for an hour.
+/// Up to a thousand objects are named in one wait, which may last an hour.
 #[test]
 fn objects_that_pods_wait_for_are_bounded() {
     const PODS: usize = 400;
@@ -363,7 +363,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
     {
         assert_eq!(refusal(&rules, vec![patch(kind, None, "default", name)]), None, "{kind} {name}");
     }
-    // The answer itself creates this claim for the pod.
+    // The same answer creates this claim for the pod.
     let new = create(DEVICES, "default", &owned("new", "uid-web"));
     let after = patch(DEVICES, None, "default", "new");
     assert_eq!(refusal(&rules, vec![new.clone(), after.clone()]), None);
@@ -398,7 +398,7 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
     assert!(refusal(&rules, vec![of_another, after]).is_some());
 }
 
-/// A claim or pod that was deleted and created again by another client is a different object.
+/// If another client deletes a claim or pod and creates it again, the new object is a different object.
 #[test]
 fn changes_of_the_pod_and_its_claims_go_by_uid() {
     const DEVICES: &str = "resource.k8s.io/v1/ResourceClaim";
@@ -422,7 +422,7 @@ fn changes_of_the_pod_and_its_claims_go_by_uid() {
     assert_eq!(uids(vec![patch(DEVICES, None, "default", "gpu")]).join(","), "");
 }
 
-/// A pod whose plugin lacks the grant to release it would wait without a message.
+/// Without a message, a pod would wait for a plugin that lacks the grant to release the pod.
 #[test]
 fn the_event_of_a_wait_at_permit_says_which_effect_was_refused() {
     let mut bench = granted(Grants::new([], []));
@@ -443,7 +443,7 @@ fn the_event_of_a_wait_at_permit_says_which_effect_was_refused() {
     assert!(told.1.contains(words), "{}", told.1);
 }
 
-/// The pod that waits learns why it is not released, and so does the pod that came last.
+/// The pod that waits and the pod that came last both learn why the waiting pod is not released.
 #[test]
 fn a_release_that_was_not_granted_is_told_to_both_pods() {
     let mut bench = granted(Grants::new([Permission::Bind], []));

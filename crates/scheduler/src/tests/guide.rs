@@ -1,4 +1,4 @@
-//! The guide's tables of the events and conditions of pods have what the scheduler writes, and nothing else.
+//! The guide's tables of the events and conditions of pods list exactly what the scheduler writes.
 
 use std::collections::BTreeSet;
 

@@ -61,7 +61,7 @@ pub(super) struct Script {
     /// The reason why replicas cannot be brought up to date.
     pub(super) broken_sync: Option<String>,
     pub(super) broken_filter: bool,
-    /// Whether pods with equal requests are alike.
+    /// Whether pods with equal requests get the same signature.
     pub(super) signs: bool,
     pub(super) n_scored: usize,
     /// The points that plugins of the next versions do not implement.
@@ -427,7 +427,7 @@ impl PluginFactory for Factory {
     }
 }
 
-/// A scheduler with one fake plugin, and the actions it asked for.
+/// A scheduler with one fake plugin, and the actions that the scheduler asked for.
 pub(super) struct Bench {
     pub(super) scheduler: Scheduler,
     pub(super) script: Shared,

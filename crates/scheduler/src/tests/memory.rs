@@ -1,4 +1,4 @@
-//! The memory that is held depends on the present cluster, not on its past.
+//! The used memory depends on the present cluster, and not on earlier states of the cluster.
 
 use serde_json::{Value, json};
 

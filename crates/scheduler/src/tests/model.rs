@@ -1,4 +1,4 @@
-//! A model test: after any events in any order, every pod is bound exactly once, or pending with a reason.
+//! A model test. After any events in any order, every pod is bound exactly once, or is pending with a reason.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,7 @@ struct World {
     undelivered: Vec<Event>,
     n_uids: u32,
     view: ClusterView,
-    /// A copy that is read as a list of pods and as nodes in turn.
+    /// A copy that is read in turns as a list of pods and as nodes.
     list: ClusterView,
 }
 

@@ -1,4 +1,4 @@
-//! Why a pod was not bound to the node that was chosen for it is recorded for explanations.
+//! For explanations, the scheduler records why a pod was not bound to its chosen node.
 
 use berth_explain::NotBound;
 use berth_framework::{PermitVerdict, Status};

@@ -111,7 +111,7 @@ fn a_reason_is_written_once_although_the_watch_is_late() {
     assert_eq!(n_patches(&bench.settle()), 1);
 }
 
-/// The watch shows the earlier reason, and a later one is being written. The last reason must remain.
+/// The watch shows the earlier reason, while a later reason is being written. The last reason must remain.
 #[test]
 fn a_reason_that_comes_back_is_written_over_the_one_on_its_way() {
     let mut bench = Bench::with_nodes(1, 4);

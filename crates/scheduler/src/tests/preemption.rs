@@ -35,7 +35,7 @@ fn nominations(actions: &[Action], name: &str) -> Vec<String> {
     actions.iter().filter_map(nomination).collect()
 }
 
-/// Two pods fill the node; a third one evicts them.
+/// Two pods fill the node. A third pod evicts both pods.
 fn preempting() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
     bench.apply(assigned("first", 2, "n0"));
@@ -99,7 +99,7 @@ fn the_preemptor_waits_until_all_were_told() {
     assert_eq!(binds(&bench.settle()), [("high".to_owned(), "n0".to_owned())]);
 }
 
-/// kube-scheduler then evicts the victims in the call of PostFilter.
+/// In this case, kube-scheduler evicts the victims in the call of PostFilter.
 #[test]
 fn without_its_gate_no_pod_is_tried_before_the_victims_are_evicted() {
     for is_asynchronous in [true, false] {

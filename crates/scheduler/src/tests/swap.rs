@@ -280,7 +280,7 @@ fn what_the_old_binary_kept_out_is_let_in_by_the_new_one() {
     assert_eq!(binds(&bench.settle()).len(), 1);
 }
 
-/// A bench whose profile has the fake plugin and a second one after it. Both ask for effects in PreBind.
+/// A bench whose profile has the fake plugin, and after it a second plugin. Both plugins ask for effects in PreBind.
 fn two_pre_binds() -> (Bench, Shared) {
     let (script, other) = (Shared::default(), Shared::default());
     let patch = |name: &str| Effect::Patch {

@@ -1,5 +1,5 @@
-//! Plugins that have used up their time: they are not called on any path, whatever happens and whenever their time
-//! ends.
+//! Plugins that have used up their time. They are not called on any path, regardless of the events and of the moment
+//! when their time ends.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -282,7 +282,7 @@ struct Watch {
 
 type Step = fn(&mut Watch);
 
-/// The steps of the test, in order. Each of them calls the plugin in some way.
+/// The steps of the test, in order. Each step calls the plugin in some way.
 const STEPS: [(&str, Step); 12] = [
     ("pods are held", |watch| (0..6).for_each(|number| watch.bench.apply(pod(&format!("held-{number}"), 1)))),
     ("one pod lets two others go", |watch| watch.bench.apply(pod("releases", 1))),
@@ -414,7 +414,8 @@ fn a_plugin_without_time_is_entered_on_no_path() {
     }
 }
 
-/// A pod that younger pods always overtake would never be placed if a plugin uses up its time permanently.
+/// Younger pods must not always overtake a pod that waits for a plugin to have time. Otherwise this pod would never be
+/// placed while the plugin uses up its time permanently.
 #[test]
 fn pods_that_wait_for_a_plugin_to_have_time_keep_their_turn() {
     let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);

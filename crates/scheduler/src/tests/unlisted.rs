@@ -1,4 +1,4 @@
-//! Kinds that may not be listed: pods that need a plugin which reads them stay pending.
+//! Kinds that may not be listed. Pods that need a plugin which reads such a kind stay pending.
 
 use berth_framework::{ObjectKind, UnlistedKind};
 

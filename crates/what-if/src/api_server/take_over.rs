@@ -1,4 +1,4 @@
-//! Objects of a scheduler that is followed. The API server takes each over when a request changes it.
+//! Objects of a scheduler that is followed. The API server takes over an object when a request changes the object.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::{ApiServer, ApiServerError, Result, key, read};
 
-/// Looks for an object that the scheduler knows, as JSON.
+/// A function that looks for an object that the scheduler knows. The result is JSON.
 type Find<'a> = &'a dyn Fn(&ObjectKey) -> Option<Arc<[u8]>>;
 
 impl ApiServer {
-    /// Takes over the objects that a request changes, if only the scheduler knows them.
+    /// Takes over the objects that a request changes, if only the scheduler knows these objects.
     ///
     /// # Errors
-    /// An effect names no kind, or an object is no JSON.
+    /// An effect names no kind, or an object is not JSON.
     pub(crate) fn take_over(&mut self, action: &Action, find: Find<'_>) -> Result<()> {
         let Action::Pod(PodRequest {
             request: Request::Effects(requested) | Request::AwaitedEffects(requested), ..
@@ -62,14 +62,14 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Forgets all objects and the journal of their changes. The scheduler that is followed has them.
+    /// Forgets all objects and the journal of their changes. The scheduler that is followed still has the objects.
     pub(crate) fn forget_objects(&mut self) {
         self.objects.clear();
         self.journal = None;
     }
 }
 
-/// The claim that a volume is bound to. It changes together with the volume.
+/// The claim that is bound to a volume. The claim changes together with the volume.
 fn claim_of(patch: &Value) -> Option<ObjectKey> {
     let reference = patch.pointer("/spec/claimRef")?;
     let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();

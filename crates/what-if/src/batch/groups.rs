@@ -38,7 +38,7 @@ pub struct NewNode {
     pub name: String,
     /// The pods of the question on this node.
     pub pods: Vec<AskedPod>,
-    /// The sum of the requests of these pods by resource, as quantities. Pods of DaemonSets are not among them.
+    /// The sum of the requests of these pods by resource, as quantities. Pods of DaemonSets are not included.
     pub requests: BTreeMap<String, String>,
 }
 

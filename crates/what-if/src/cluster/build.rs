@@ -53,8 +53,8 @@ impl Builder {
         self
     }
 
-    /// Examines an object. All objects are examined before any is added, because an object may need objects that come
-    /// later.
+    /// Examines an object. All objects are examined before any object is added, because an object may need objects that
+    /// come later.
     pub(super) fn look_at(&mut self, object: &Value) {
         self.admission.see(object);
         self.controlled.see(object);
@@ -188,7 +188,7 @@ impl Builder {
         }
     }
 
-    /// The claim from a template. `None` while the template does not exist: the pod waits for it.
+    /// The claim from a template. `None` while the template does not exist. The pod waits for the template.
     fn device_claim(&self, namespace: &str, pod: &str, name: &str, template: &str, owner: &Value) -> Option<Value> {
         let template = self.claim_templates.get(&(namespace.to_owned(), template.to_owned()))?;
         let claim = format!("{pod}-{name}-{}", letters((namespace, pod, name), 5));
@@ -232,7 +232,7 @@ impl Builder {
         .collect()
     }
 
-    /// Adds the namespaces of pods, whether their objects are given or not.
+    /// Adds the namespaces of pods, even if the manifests do not contain them.
     fn add_namespaces(&mut self) {
         for name in std::mem::take(&mut self.namespaces) {
             if !self.controlled.has("Namespace", "default", &name) {

@@ -1,4 +1,4 @@
-//! Makes other clusters from a cluster, with nodes added or removed.
+//! Makes changed copies of a cluster, with nodes added or removed.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -27,19 +27,20 @@ pub enum AddNodesError {
     /// A text contains no object, several objects, or an object that is not a node.
     #[error("{file}: a template must contain exactly one Node and nothing else")]
     NotOneNode {
-        /// The file, by the caller's name for it.
+        /// The name of the file in errors.
         file: String,
     },
-    /// A name would exist twice.
+    /// Two nodes would have the same name.
     #[error("node {0} already exists: give the template another metadata.name or a metadata.generateName")]
     NameTaken(String),
-    /// There would be too many nodes.
+    /// The cluster would have too many nodes.
     #[error("{0} nodes are too many: at most {MAX_ADDED} can be added")]
     TooMany(usize),
 }
 
 impl ClusterNode {
-    /// Reads a node from a text with one manifest, for [`Cluster::add_nodes`]. `file` is its name in errors.
+    /// Reads a node from a text with one manifest, for [`Cluster::add_nodes`]. `file` is the name of the text in
+    /// errors.
     ///
     /// # Errors
     /// The text cannot be read, or does not contain exactly one Node.
@@ -60,7 +61,7 @@ impl ClusterNode {
         Self::of_manifest(&manifest).unwrap_or_else(not_one)
     }
 
-    /// `None` if the manifest is not a node.
+    /// The node in a manifest; `None` if the manifest is not a node.
     fn of_manifest(manifest: &Manifest) -> Option<Result<Self, AddNodesError>> {
         (manifest.object["kind"] == "Node").then(|| Ok(build::decode_node(manifest)?))
     }
@@ -86,7 +87,7 @@ impl ClusterNode {
         }
     }
 
-    /// This node, but closed to new pods, as after `kubectl cordon`.
+    /// This node with new pods excluded, as after `kubectl cordon`.
     #[must_use]
     pub fn cordoned(&self) -> Self {
         let mut node = (*self.node).clone();
@@ -98,8 +99,8 @@ impl ClusterNode {
 }
 
 impl ClusterPod {
-    /// Whether the pod stays on its node as long as the node exists: a pod of a DaemonSet, or a pod that the kubelet
-    /// runs from a file.
+    /// Whether the pod stays on its node as long as the node exists. This is so for a pod of a DaemonSet, and for a pod
+    /// that the kubelet runs from a file.
     #[must_use]
     pub fn belongs_to_its_node(&self) -> bool {
         let metadata = &self.pod.metadata;
@@ -199,7 +200,7 @@ impl Cluster {
         n_before - self.nodes.len()
     }
 
-    /// Adds `n` nodes like `template`, with the pods of DaemonSets that run there. The name of each node consists of
+    /// Adds `n` nodes like `template`, with the pods of DaemonSets for these nodes. The name of each node consists of
     /// the template's name and a number.
     ///
     /// # Errors
@@ -263,7 +264,7 @@ impl Cluster {
     /// name of the text in errors.
     ///
     /// # Errors
-    /// The error says what is wrong with each of the objects.
+    /// The mistakes in each of the objects.
     pub fn read_pods(&self, file: &str, text: &str) -> Result<Vec<ClusterPod>, Vec<ReadError>> {
         let mut builder = build::Builder::new(Vec::new());
         self.objects.iter().for_each(|object| builder.look_at(object));

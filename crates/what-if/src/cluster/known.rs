@@ -1,4 +1,4 @@
-//! Pods of a scheduler that is followed. They exist only in the form of its table.
+//! Pods of a scheduler that is followed. They exist only in the form of this scheduler's table.
 
 use std::sync::Arc;
 

@@ -9,7 +9,8 @@ use crate::manifest::{self, Manifest, ReadError};
 
 /// Makes a [`Cluster`] from texts.
 ///
-/// An invalid object is left out, and [`Self::finish`] names it. The caller decides whether to continue without it.
+/// An invalid object is left out, and [`Self::finish`] names the object. The caller decides whether to continue without
+/// it.
 #[derive(Debug, Default)]
 pub struct ClusterReader {
     manifests: Vec<Manifest>,
@@ -19,7 +20,7 @@ pub struct ClusterReader {
 }
 
 impl ClusterReader {
-    /// Reads all objects of a text, in YAML or JSON. `file` is its name in errors.
+    /// Reads all objects of a text, in YAML or JSON. `file` is the name of the text in errors.
     pub fn read(&mut self, file: &str, text: &str) {
         for manifest in manifest::read(file, text) {
             match manifest {
@@ -63,7 +64,7 @@ impl ClusterReader {
         builder.finish()
     }
 
-    /// The mistakes in objects so far. Some are only found by [`Self::finish`].
+    /// The mistakes in objects so far. Some mistakes are only found by [`Self::finish`].
     #[must_use]
     pub fn errors(&self) -> &[ReadError] {
         &self.errors

@@ -1,4 +1,4 @@
-//! Finds the line of a field in a text. It reads the text again, so it is only used for errors.
+//! Finds the line of a field in a text. The module reads the text again, so it is only used for errors.
 
 use std::fmt;
 
@@ -39,8 +39,8 @@ pub(super) fn describe(path: &[Step]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The options for reading manifests. Manifests are the user's own files, and as large as the cluster. Only the
-/// multiplication by aliases is limited.
+/// The options for reading manifests. Manifests are the user's own files, and as large as the cluster. Therefore only
+/// the multiplication by aliases is limited.
 pub(super) fn options() -> Options {
     let mut options = Options::default();
     if let Some(budget) = &mut options.budget {
@@ -51,7 +51,7 @@ pub(super) fn options() -> Options {
     options
 }
 
-/// The line of the field, where the first is 1. If the field does not exist, it is the line of the nearest existing
+/// The line of the field, counted from 1. If the field does not exist, the result is the line of the nearest existing
 /// field above it.
 pub(super) fn line_of(text: &str, path: &[Step]) -> Option<u64> {
     let mut node: Spanned<Content> = serde_saphyr::from_str_with_options(text, options()).ok()?;

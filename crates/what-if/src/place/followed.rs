@@ -10,8 +10,8 @@ use super::{Placing, PlacingConditions, Step};
 use crate::{cluster::ClusterPod, simulation::Simulation};
 
 impl<'a> Placing<'a> {
-    /// Starts to follow a scheduler, with an empty cluster and without profiles. `tell_time` receives the time of the
-    /// simulation, which components need.
+    /// Starts to follow a scheduler, with an empty cluster and without profiles. `tell_time` is called with the time of
+    /// the simulation, which components need.
     #[must_use]
     pub fn following(settings: Settings, tell_time: Box<dyn Fn(Time) + 'a>) -> Self {
         let conditions = PlacingConditions::new(&settings, &[], false, Box::new(|| false));
@@ -20,22 +20,22 @@ impl<'a> Placing<'a> {
         Self { is_following: true, ..Self::alone(simulation, conditions) }
     }
 
-    /// Applies the next batch of changes. No fork may be open. Returns whether anything differs from before. The caller
-    /// starts afresh for a batch that [is the first](ChangeBatch::is_first).
+    /// Applies the next batch of changes. No fork may be open. Returns whether the cluster differs from before. For a
+    /// batch that [is the first](ChangeBatch::is_first), the caller must start with a new value.
     pub fn follow(&mut self, batch: ChangeBatch) -> bool {
         debug_assert!(self.journal.is_none(), "a fork is reverted before the next batch");
         self.simulation.follow(batch)
     }
 
-    /// Whether the scheduler that is followed knows this name. Profiles may have only known names, because another
-    /// name would get a number that the scheduler gives to another string.
+    /// Whether the scheduler that is followed knows this name. Profiles may have only known names, because another name
+    /// would get a number that the followed scheduler gives to another string.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
         self.simulation.scheduler().cache().table().symbols.lookup(name).is_some()
     }
 
-    /// Decides with these settings and plugins from now on. Instances of the same binaries with the same arguments go
-    /// on.
+    /// Replaces the settings and plugins for later decisions. Instances of the same binaries with the same arguments
+    /// stay.
     pub fn reconfigure(&mut self, settings: Settings, profiles: Vec<Profile>) {
         let mut instances = profiles.iter().flat_map(Profile::instances);
         let is_gated = settings.queue.features.has(Feature::DRANodeAllocatableResources);
@@ -44,7 +44,7 @@ impl<'a> Placing<'a> {
         self.simulation.reconfigure(settings, profiles);
     }
 
-    /// Gives up once `is_over` returns true.
+    /// Makes the simulation give up once `is_over` returns true.
     pub fn give_up_when(&mut self, is_over: Box<dyn Fn() -> bool + 'a>) {
         self.conditions.is_over = is_over;
     }

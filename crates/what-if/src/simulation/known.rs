@@ -1,4 +1,4 @@
-//! Pods and nodes that come from a scheduler that is followed. They have the form of its table, and no other form.
+//! Pods and nodes that come from a scheduler that is followed. They exist only in the form of this scheduler's table.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,8 @@ pub(super) struct Known {
     waiting: FxHashMap<PodUid, Arc<Pod>>,
     /// The pods that left their nodes since the fork began.
     gone: FxHashMap<PodUid, Arc<Pod>>,
-    /// The objects as they were when the fork began, if they have changed since. `None` while there is no fork.
+    /// The objects that have changed since the fork began, in their state at the beginning of the fork. `None` while
+    /// there is no fork.
     before: Option<BTreeMap<ObjectKey, Option<Arc<[u8]>>>>,
 }
 
@@ -43,7 +44,8 @@ impl Known {
         self.before.is_some()
     }
 
-    /// Carries out the binding of a pod that has the form of the scheduler's table. `false` for any other action.
+    /// Carries out the binding of a pod that has the form of the scheduler's table. Returns `false` for any other
+    /// action.
     pub(super) fn bind(
         &mut self,
         action: &Action,
@@ -67,8 +69,8 @@ impl Simulation<'_> {
         self.scheduler.follow(batch)
     }
 
-    /// Decides with these settings and plugins from now on. Instances of the same binaries with the same arguments go
-    /// on.
+    /// Replaces the settings and plugins for later decisions. Instances of the same binaries with the same arguments
+    /// stay.
     pub(crate) fn reconfigure(&mut self, settings: Settings, profiles: Vec<Profile>) {
         let profiles = Some(self.scheduler.objects().put(profiles));
         self.tell_time();
@@ -115,7 +117,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Ends the fork. All its pods and nodes are gone.
+    /// Ends the fork. All pods and nodes of the fork must be gone.
     pub(crate) fn end_fork(&mut self, symbols: TemporarySymbols) {
         self.known.gone.clear();
         self.known.waiting.clear();

@@ -30,7 +30,7 @@ pub(crate) struct DaemonSet {
 }
 
 impl DaemonSet {
-    /// `spec` is the template's.
+    /// Makes a DaemonSet from its object. `spec` is the spec of the pod template.
     pub(crate) fn new(object: Value, mut spec: api::PodSpec) -> Self {
         spec.tolerations.extend(tolerations(spec.host_network).map(|(key, effect)| api::Toleration {
             key: key.to_owned(),
@@ -49,7 +49,7 @@ impl DaemonSet {
         text(&self.object, "/metadata/name")
     }
 
-    /// The DaemonSet's pod for this node; `None` if none must run there.
+    /// The DaemonSet's pod for this node; `None` if the DaemonSet must not have a pod on the node.
     pub(crate) fn pod_for(&self, node: &api::Node) -> Option<Value> {
         self.runs_on(node).then(|| self.make(&node.metadata.name))
     }

@@ -1,5 +1,5 @@
-//! Questions about the cluster of a scheduler that is followed. The answers are those about the cluster as the scheduler
-//! knows it, and a question leaves no trace.
+//! Questions about the cluster of a scheduler that is followed. The answers are about the cluster as the scheduler
+//! knows it. A question leaves no trace.
 
 use berth_model::Time;
 use berth_scheduler::{CopyKind, Event, Scheduler, Settings};
@@ -40,7 +40,7 @@ impl Bench {
         }
     }
 
-    /// Returns whether anything differs from before.
+    /// Applies the changes of the scheduler. Returns whether anything differs from before.
     fn catch_up(&mut self) -> bool {
         let mut differs = false;
         loop {
@@ -103,7 +103,7 @@ fn variants_change_the_cluster_of_the_scheduler_and_leave_no_trace() {
     assert!(!bench.catch_up(), "a question changes nothing of the scheduler");
 }
 
-/// The symbols of a question get other meanings later.
+/// The numbers of a question's symbols stand for other strings later.
 #[test]
 fn strings_of_a_question_are_forgotten() {
     let mut bench = Bench::new(&small());

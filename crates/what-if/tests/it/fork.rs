@@ -64,7 +64,7 @@ fn probes() -> Vec<ClusterPod> {
     cluster(&texts.collect::<String>()).pods().to_vec()
 }
 
-/// The placement of the probes, and the previous state of all nodes: the names in their order, and the pods on each
+/// The placement of the probes, and the state of all nodes before it: the names in their order, and the pods on each
 /// node.
 fn look(placing: &mut Placing<'_>) -> Value {
     let fork = placing.fork();
@@ -180,7 +180,7 @@ fn node_groups_say_how_many_nodes_would_take_the_pods() {
     assert_eq!([group("1", 10), group("8", 10), group("1", 2)], [(6, 9, 0), (1, 9, 0), (2, 5, 4)]);
 }
 
-/// The caller creates nodes for these pods, of a size that it chooses itself.
+/// The caller creates nodes for these pods, and chooses the size of the nodes.
 #[test]
 fn node_groups_name_the_pods_of_each_new_node() {
     let groups = json!([{"name": "group", "node": template("1"), "maxNodes": 2}]);

@@ -53,8 +53,8 @@ fn a_pod_of_high_priority_evicts_and_is_placed() {
     assert_eq!(evicted, [("there", "only")]);
 }
 
-/// In Kubernetes 1.36, a pod with two anti-affinity terms is tried again at once only if the deleted pod matches both
-/// terms.
+/// In Kubernetes 1.36, a pod with two anti-affinity terms is tried again after the deletion of a pod only if the
+/// deleted pod matches both terms.
 #[test]
 fn a_pod_that_no_event_has_tried_again_is_placed_after_its_eviction() {
     let there = pod("there", "1", "nodeName: only, priority: 0,");

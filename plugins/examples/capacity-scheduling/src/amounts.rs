@@ -35,7 +35,7 @@ pub(crate) fn add(sum: &mut Amounts, more: &Amounts) {
     }
 }
 
-/// A resource that the sum does not have gets a negative amount.
+/// Subtracts the amounts of `less`. A resource that `sum` does not have gets a negative amount.
 pub(crate) fn subtract(sum: &mut Amounts, less: &Amounts) {
     for (resource, amount) in less {
         *sum.entry(resource.clone()).or_default() -= amount;

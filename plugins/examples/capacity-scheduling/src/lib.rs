@@ -1,11 +1,11 @@
-//! CapacityScheduling: each namespace has a guaranteed share of the cluster, may borrow unused shares of others, and
-//! gives them back when their owner needs them.
+//! CapacityScheduling: each namespace has a guaranteed share of the cluster. It may borrow unused shares of other
+//! namespaces, and must give a borrowed share back when the owner needs it.
 //!
-//! The shares are ElasticQuota objects, one in a namespace (`elasticquota.yaml` has the custom resource's definition).
-//! Its pods use at most `spec.max`. All pods of namespaces with a quota together use at most the sum of their
-//! `spec.min`. If a pod stays within its namespace's `min` and no node has room for it, pods of namespaces that use
-//! more than their own `min` are evicted, the pods of the lowest priority first. Pods of namespaces without a quota are
-//! ignored.
+//! The shares are ElasticQuota objects, one in each namespace (`elasticquota.yaml` has the custom resource's
+//! definition). The pods of the namespace use at most `spec.max`. All pods of namespaces with a quota together use at
+//! most the sum of their `spec.min`. If a pod stays within its namespace's `min` and no node has room for it, pods of
+//! namespaces that use more than their own `min` are evicted, the pods of the lowest priority first. Pods of namespaces
+//! without a quota are ignored.
 
 mod amounts;
 mod quotas;
@@ -79,7 +79,7 @@ impl PreFilter for CapacityScheduling {
             return Ok(None);
         };
         let reason = format!("all quotas together: {excess}");
-        // A namespace that wants to borrow waits; only a namespace within its own quota may evict pods.
+        // A namespace that wants to borrow waits. Only a namespace within its own quota may evict pods.
         self.waits_for_borrowers = first_excess(used, &wanted, &quota.min).is_none();
         Err(if self.waits_for_borrowers { Status::unschedulable(reason) } else { Status::unresolvable(reason) })
     }
@@ -123,7 +123,8 @@ impl PostFilter for CapacityScheduling {
 }
 
 impl CapacityScheduling {
-    /// The next plugin may try if it can help. Priority gives no room to a namespace that exceeds its quotas.
+    /// The outcome without evictions. The next plugin may try if evictions by priority can help. They do not help a
+    /// namespace that exceeds its quota.
     fn nothing_done(&self) -> PostFilterOutcome {
         let code = if self.waits_for_borrowers { Code::UnschedulableAndUnresolvable } else { Code::Unschedulable };
         PostFilterOutcome { status: Status { code, reasons: Vec::new() }, nominate: None, effects: Vec::new() }

@@ -28,7 +28,7 @@ struct Spec {
 pub(crate) struct Quota {
     /// The amounts that the namespace is guaranteed.
     pub(crate) min: Amounts,
-    /// The amounts that the namespace may use, borrowed amounts included.
+    /// The amounts that the namespace may use, including borrowed amounts.
     pub(crate) max: Amounts,
 }
 

@@ -13,17 +13,19 @@ use crate::{
 };
 
 /// The maximum number of nodes with borrowers that are examined. The scheduler asks all other plugins about each of
-/// them.
+/// these nodes.
 const MAX_NODES: usize = 100;
 
-/// The evictions after which the quotas have the wanted room. The other plugins know whether the node has this room.
+/// The evictions after which the quotas have the wanted room. Only the other plugins know whether the node then has
+/// this room.
 pub(crate) fn candidates(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts) -> Vec<Removal> {
     let found = table.nodes().iter().map(|node| on_node(table, quotas, wanted, node));
     found.filter(|removals| !removals.is_empty()).take(MAX_NODES).flatten().collect()
 }
 
-/// Each entry has one more pod than the entry before: the least important pod first, then a pod whose namespace keeps
-/// its guaranteed amounts, then the youngest pod. A namespace loses pods only while it borrows a wanted resource.
+/// The evictions on one node, as a list of sets. Each set has one more pod than the set before. The least important pod
+/// comes first, then a pod whose namespace keeps its guaranteed amounts, then the youngest pod. A namespace loses pods
+/// only while it borrows a wanted resource.
 fn on_node(table: &ClusterTable, quotas: &Quotas, wanted: &Amounts, node: NodeIdx) -> Vec<Removal> {
     let mut pods: Vec<(PodIdx, &Arc<Pod>)> = table.pods().on(node).filter(|(_, pod)| !pod.terminating).collect();
     let (mut borrowed, total_min) = (quotas.borrowed(), quotas.total_min());

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Finds that the pod fits wherever this many pods are taken away.
+/// A dry run in which the pod fits on a node once this many pods are removed.
 struct FitsWithout(usize);
 
 impl DryRun for FitsWithout {
@@ -28,7 +28,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `red` and `blue` can count on 4 CPUs each, and use at most 6.
+    /// A scene in which `red` and `blue` are guaranteed 4 CPUs each, and use at most 6.
     fn new() -> Self {
         let mut cluster = TestCluster::default();
         cluster.set_node(&node("n").build());
@@ -95,7 +95,7 @@ fn what_was_borrowed_is_given_back() {
     assert_eq!(scene.reclaim("blue", "1", 1), (Code::Success, vec!["r3".to_owned()]));
     assert_eq!(scene.reclaim("blue", "2", 1), (Code::Success, vec!["r3".to_owned(), "r2".to_owned()]));
     assert_eq!(scene.reclaim("blue", "1", 2), (Code::Success, vec!["r3".to_owned(), "r2".to_owned()]));
-    // Red keeps what it can count on, and no other namespace may help out with priorities.
+    // Red keeps its guaranteed amount, and preemption by priority must not help another namespace.
     assert_eq!(scene.reclaim("blue", "2", 3), (Code::UnschedulableAndUnresolvable, vec![]));
 }
 

@@ -16,8 +16,8 @@ impl Gathering {
         self.group.as_ref()
     }
 
-    /// A member has a place. A pod does not join if another group came first: the other pods of its group were rejected
-    /// earlier.
+    /// Notes that a member has a place. A pod of another group does not join while a group gathers. The other pods of
+    /// its group were rejected earlier.
     pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &PodUid) {
         if self.group.get_or_insert_with(|| group.clone()) == &group {
             self.waiting.retain(|(_, other)| other != uid);
@@ -29,7 +29,7 @@ impl Gathering {
         self.waiting.iter().any(|(other, _)| *other == cycle)
     }
 
-    /// A member gave up its place, or is bound.
+    /// Notes that a member gave up its place, or is bound.
     pub(crate) fn leave(&mut self, cycle: CycleId) {
         self.waiting.retain(|(other, _)| *other != cycle);
         if self.waiting.is_empty() {
@@ -37,7 +37,7 @@ impl Gathering {
         }
     }
 
-    /// Enough members are there: the next group may gather.
+    /// Notes that enough members have a place, so that the next group may gather.
     pub(crate) fn complete(&mut self) {
         self.waiting.clear();
         self.group = None;

@@ -44,7 +44,7 @@ pub(crate) struct Spec {
     pub(crate) schedule_timeout_seconds: Option<u64>,
 }
 
-/// All groups. Members are counted once, and then changes are followed.
+/// All groups. Members are counted once. After that, only changes are counted.
 #[derive(Debug)]
 pub(crate) struct Groups {
     objects: ObjectView<PodGroup>,

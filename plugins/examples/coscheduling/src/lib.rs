@@ -1,13 +1,13 @@
-//! Coscheduling: the pods of a PodGroup are bound together or not at all.
+//! Coscheduling: either all pods of a PodGroup are bound, or none of them.
 //!
 //! A pod with the label `scheduling.x-k8s.io/pod-group: NAME` belongs to the PodGroup of that name in its namespace
-//! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit, and each holds its place on a node
-//! until `spec.minMember` members have a place; then all are released. A pod that waits longer than
-//! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is rejected. A member that
-//! fits nowhere sends the other members back at once, so that their places are free again.
+//! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit. Each member holds its place on a
+//! node until `spec.minMember` members have a place. Then all members are released. A pod that waits longer than
+//! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is rejected. If a member
+//! fits nowhere, the other members are rejected immediately, so that their places are free again.
 //!
-//! Groups gather one after the other: two groups that each held half of the cluster would both wait until their time
-//! ends. A group that gave up rests as a whole, for `podGroupBackoffSeconds` (10 by default), or until another pod
+//! Groups gather one after the other, because two groups that each held half of the cluster would both wait until their
+//! time ends. A group that gave up rests as a whole for `podGroupBackoffSeconds` (10 by default), or until another pod
 //! leaves or a node comes.
 
 mod gathering;
@@ -53,14 +53,14 @@ pub struct Coscheduling {
     groups: Groups,
     gathering: Gathering,
     rest: Rest,
-    /// The number of nodes at the last look.
+    /// The number of nodes at the last call of [`Self::refresh`].
     n_nodes: usize,
     /// Milliseconds since 1970.
     clock: fn() -> u64,
 }
 
 impl Coscheduling {
-    /// Follows the cluster. A group that rests may try again when there is more room.
+    /// Reads the changes of the cluster. A group that rests may try again when there is more room.
     fn refresh(&mut self, call: &Call<'_>) {
         let now = (self.clock)();
         let rest = &mut self.rest;
@@ -72,7 +72,7 @@ impl Coscheduling {
         self.n_nodes = n_nodes;
     }
 
-    /// The group gave up.
+    /// Begins the rest of a group that gave up.
     fn begin_rest(&mut self, group: &GroupName) {
         let milliseconds = self.args.pod_group_backoff_seconds.saturating_mul(1000);
         self.rest.begin(group, (self.clock)().saturating_add(milliseconds));
@@ -132,7 +132,7 @@ impl PreFilter for Coscheduling {
 }
 
 impl PostFilter for Coscheduling {
-    /// One member fits nowhere, so the other members need not hold their places.
+    /// If one member fits nowhere, the other members need not hold their places.
     fn post_filter(
         &mut self,
         call: &Call<'_>,
@@ -162,7 +162,7 @@ impl Reserve for Coscheduling {
         Status::success()
     }
 
-    /// The time of a waiting member ended, or it was sent back, so its group is not completed.
+    /// If the time of a waiting member ended or the member was rejected, its group begins its rest.
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
         if self.gathering.is_waiting(call.cycle)
             && let Some(group) = self.groups.of(call)

@@ -1,7 +1,7 @@
-//! After a failed attempt of a group, all its members rest for a while.
+//! The rest of groups. After a failed attempt of a group, all its members rest for a while.
 //!
-//! Otherwise two groups of which only one fits would take turns at holding nodes in vain, because each failure frees
-//! the nodes that the other group waits for.
+//! Without the rest, two groups of which only one fits would take turns in holding nodes in vain, because each failure
+//! frees the nodes for which the other group waits.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ impl Rest {
         self.until.contains_key(group)
     }
 
-    /// There is more room than before, so every group may try.
+    /// Ends all rests, because there is more room than before, and every group may try.
     pub(crate) fn end_all(&mut self) {
         self.until.clear();
     }

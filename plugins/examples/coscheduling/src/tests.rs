@@ -1,4 +1,4 @@
-//! Gangs at Permit, without wasm.
+//! Tests of groups at Permit, without wasm.
 
 use std::cell::Cell;
 
@@ -41,18 +41,18 @@ impl Scene {
         Self { cluster, plugin, n_cycles: 0 }
     }
 
-    /// A pod of no group goes to the node, and may leave it again.
+    /// Places a pod of no group on the node. The pod may leave the node again.
     fn stranger(&mut self, name: &str) {
         self.cluster.set_pod(&pod(name).on("n").build()).unwrap();
     }
 
-    /// The member's wait has timed out: the member gives back the place that it took in this cycle.
+    /// Ends the member's wait by a time-out. The member gives back the place that it took in this cycle.
     fn time_out(&mut self, pod: &Pod, cycle: u64) {
         let call = self.cluster.call(cycle, pod);
         Reserve::unreserve(&mut self.plugin, &call, NodeIdx(0));
     }
 
-    /// The member fits nowhere.
+    /// Reports that the member fits nowhere.
     fn fail(&mut self, pod: &Pod) {
         self.n_cycles += 1;
         let call = self.cluster.call(self.n_cycles, pod);

@@ -46,7 +46,7 @@ impl NodePlugin for GpuBinPack {
         Ok(Self { args })
     }
 
-    /// The share of the node's GPUs that is taken after the pod was placed, in percent.
+    /// The share of the node's GPUs that is in use after the pod was placed, in percent.
     fn score(&self, pod: PodView<'_>, node: NodeView<'_>) -> i64 {
         let resource = &self.args.resource;
         let (wanted, total) = (pod.request(resource), node.allocatable(resource));

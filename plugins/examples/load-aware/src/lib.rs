@@ -1,8 +1,9 @@
-//! LoadAware: prefers nodes by their actual usage instead of by requests, and keeps pods off nodes with too much usage.
+//! LoadAware: prefers nodes with low actual usage, instead of nodes with low requests, and keeps pods off nodes with
+//! too much usage.
 //!
 //! Usage comes from NodeMetric objects, which Koordinator's agent writes once a minute (`nodemetric.yaml` has the
 //! custom resource's definition). A pod that is not in its node's last report counts with its requests. Otherwise all
-//! pods of a minute would go to the node that was idle at its beginning.
+//! pods of a minute would go to the node that was idle at the beginning of the minute.
 
 mod load;
 
@@ -27,7 +28,7 @@ struct Args {
     /// A node whose CPU usage is higher than this gets no pods.
     max_cpu_percent: i64,
     max_memory_percent: i64,
-    /// A report that is older is ignored.
+    /// The age in seconds from which a report is ignored.
     expiration_seconds: u64,
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub(crate) const API_VERSION: &str = "slo.koordinator.sh/v1alpha1";
 pub(crate) const KIND: &str = "NodeMetric";
 
-/// The part of a NodeMetric that is read. It has its node's name.
+/// The part of a NodeMetric that is read. The object has the name of its node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct NodeMetric {
@@ -75,7 +75,7 @@ struct Load {
     since: Usage,
 }
 
-/// Reports of all nodes, followed.
+/// The reports of all nodes, kept up to date.
 #[derive(Debug)]
 pub(crate) struct Loads {
     objects: ObjectView<NodeMetric>,
@@ -123,14 +123,14 @@ impl Loads {
 }
 
 impl Load {
-    /// Whether the pod was not running yet.
+    /// Whether the report was made before the pod ran.
     fn is_older_than(&self, pod: &Pod) -> bool {
         pod.started_at.and_then(|at| u64::try_from(at).ok()).is_none_or(|at| at > self.at.0)
     }
 }
 
 impl NodeMetric {
-    /// `None` before the first report.
+    /// The load in the report; `None` before the first report.
     fn load(&self) -> Option<Load> {
         let at = Time::from_rfc3339(&self.status.update_time)?;
         let Amounts { cpu, memory } = &self.status.node_metric.node_usage.resources;

@@ -1,4 +1,4 @@
-//! Reports that come and age, and pods that come between them, without wasm.
+//! Reports that come and become old, and pods that come between reports, without wasm.
 
 use berth_sdk::{
     model::Time,
@@ -18,7 +18,7 @@ fn metric(node: &str, time: &str, cpu: &str, memory: &str) -> Value {
     })
 }
 
-/// Two nodes of 10 CPUs and 10 GiB: `busy` uses half of them, `idle` nothing.
+/// Two nodes of 10 CPUs and 10 GiB. `busy` uses half of these amounts, and `idle` uses nothing.
 fn scene() -> (TestCluster, LoadAware) {
     let mut cluster = TestCluster::default();
     for (name, cpu, memory) in [("busy", "5", "5Gi"), ("idle", "0", "0")] {
@@ -28,7 +28,7 @@ fn scene() -> (TestCluster, LoadAware) {
     (cluster, LoadAware::configure("null").unwrap())
 }
 
-/// The scores of `busy` and `idle` for a pod of one CPU, so many seconds after 8 o'clock.
+/// The scores of `busy` and `idle` for a pod of one CPU, this number of seconds after 8 o'clock.
 fn scores(cluster: &mut TestCluster, plugin: &mut LoadAware, seconds: u64) -> (i64, i64) {
     let pod = cluster.intern(&pod("p").request("cpu", "1").build());
     cluster.sync(plugin).unwrap();

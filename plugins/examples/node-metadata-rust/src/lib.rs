@@ -64,7 +64,7 @@ impl NodePlugin for NodeMetadata {
         }
     }
 
-    /// 1 to 100 for nodes with a value, 0 for nodes without a value.
+    /// The scores are 1 to 100 for nodes with a value, and 0 for nodes without a value.
     fn normalize(&self, scores: &mut [i64]) {
         let values = || scores.iter().copied().filter(|score| *score != NO_VALUE);
         let (least, most) = (values().min().unwrap_or(0), values().max().unwrap_or(0));

@@ -1,4 +1,5 @@
-//! NumaAware: keeps pods off nodes whose kubelet would refuse them because no NUMA zone has room for a whole container.
+//! NumaAware: keeps pods off nodes whose kubelet would refuse them, because no NUMA zone has room for a whole
+//! container.
 //!
 //! A kubelet with the Topology Manager policy `single-numa-node` admits a container (or, with scope `pod`, a pod) only
 //! if one zone can provide all of its requests. NodeResourceTopology objects, which an agent on each node writes
@@ -93,7 +94,7 @@ impl Filter for NumaAware {
         Ok(vec![RejectedNodes { status: Status::unresolvable(REASON), nodes: rejected.clone() }])
     }
 
-    /// The zone of a pod's resources is unknown, so the eviction of the pod may not help.
+    /// The zone of a pod's resources is unknown, so it is unknown whether the eviction of the pod helps.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let verdict = |case: &DryRunCase| match self.fits(call.table, case.node) {
             true => Status::success(),

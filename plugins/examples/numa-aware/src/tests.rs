@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Two zones with so much CPU left each, and two devices in the second.
+/// Two zones with this much CPU left in each zone, and two devices in the second zone.
 fn topology(scope: &str, cpus: [&str; 2]) -> Value {
     let zone = |name: &str, resources: &[(&str, &str)]| {
         let resources: Vec<Value> = resources
@@ -108,7 +108,7 @@ fn a_new_pod_counts_in_every_zone_until_the_agent_has_seen_it_run() {
     scene.cluster.set_pod(&there().build()).unwrap();
     assert_eq!(scene.passes(guaranteed(&["4"])), Some(false));
     assert_eq!(scene.passes(guaranteed(&["3"])), Some(true));
-    // The agent writes before the pod has started, and after.
+    // The agent writes before the pod has started, and again after the start.
     scene.cluster.set_object(&topology("container", ["4", "5"]));
     assert_eq!(scene.passes(guaranteed(&["3"])), Some(false));
     scene.cluster.set_pod(&started().build()).unwrap();

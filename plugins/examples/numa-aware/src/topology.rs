@@ -10,7 +10,7 @@ use crate::demand::{Amounts, Demand, units};
 pub(crate) const API_VERSION: &str = "topology.node.k8s.io/v1alpha2";
 pub(crate) const KIND: &str = "NodeResourceTopology";
 
-/// The part of a NodeResourceTopology that is read. It has its node's name.
+/// The part of a NodeResourceTopology that is read. The object has the name of its node.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct NodeResourceTopology {
@@ -43,7 +43,7 @@ impl NodeResourceTopology {
         found.map_or("", |attribute| &attribute.value)
     }
 
-    /// `None` unless the kubelet requires a single zone.
+    /// The topology; `None` unless the kubelet requires a single zone.
     fn topology(&self) -> Option<Topology> {
         if self.attribute("topologyManagerPolicy") != "single-numa-node" {
             return None;
@@ -60,15 +60,15 @@ impl NodeResourceTopology {
 /// A node on which a pod or container must fit into one zone.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    /// The whole pod must lie in one zone, not only each container.
+    /// Whether the whole pod must lie in one zone. Otherwise, only each container must.
     is_of_pods: bool,
     /// The amounts that are left in each zone, as the node's agent last wrote them.
     zones: Vec<Amounts>,
 }
 
 impl Topology {
-    /// Whether there is room in addition to the pods that the agent does not know. The zone of these pods is not known,
-    /// so they count in each zone.
+    /// Whether there is room in addition to the pods that the agent does not know. The zones of these pods are not
+    /// known, so each of these pods counts in each zone.
     fn fits<'p>(&self, demand: &Demand, unknown: impl Iterator<Item = &'p Amounts>) -> bool {
         let mut zones = self.zones.clone();
         for taken in unknown {
@@ -110,11 +110,11 @@ fn take(zone: &mut Amounts, taken: &Amounts) {
 #[derive(Debug)]
 struct NewPod {
     requests: Amounts,
-    /// The agent's next report will include the pod.
+    /// Whether the pod has started, so that the agent's next report includes it.
     has_started: bool,
 }
 
-/// The topologies of all nodes, followed.
+/// The topologies of all nodes, kept up to date.
 #[derive(Debug)]
 pub(crate) struct Topologies {
     objects: ObjectView<NodeResourceTopology>,
@@ -137,7 +137,7 @@ impl Default for Topologies {
 }
 
 impl Topologies {
-    /// Whether one zone of the node has room for the demand. The answer is yes if zones do not matter.
+    /// Whether one zone of the node has room for the demand. The result is `true` if zones do not matter.
     pub(crate) fn have_room(&self, node: &str, demand: &Demand) -> bool {
         let new_pods = self.new_pods.get(node).into_iter().flatten().map(|(_, pod)| &pod.requests);
         self.by_node.get(node).is_none_or(|topology| topology.fits(demand, new_pods))
@@ -183,7 +183,7 @@ impl Topologies {
         self.position = Some(pods.position());
     }
 
-    /// The agent already knows a pod that runs.
+    /// Adds a pod that came to a node. The agent already knows a pod that runs.
     fn come(&mut self, table: &ClusterTable, node: &str, pod: &Pod, was_new: bool) {
         let has_started = pod.started_at.is_some();
         if was_new || !has_started {

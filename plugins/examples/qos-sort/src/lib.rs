@@ -1,5 +1,5 @@
-//! QOSSort: among pods of equal priority, Guaranteed pods come first, then Burstable pods, then the others (Kubernetes
-//! documentation: Pod Quality of Service Classes).
+//! QOSSort: among pods of equal priority, Guaranteed pods come first, then Burstable pods, then all other pods
+//! (Kubernetes documentation: Pod Quality of Service Classes).
 //!
 //! The class is in the pod's status, which the contract's pod record does not contain, so this plugin asks for the
 //! whole object. All profiles of a scheduler share one QueueSort plugin.
@@ -55,7 +55,7 @@ impl QueueSort for QosSort {
     }
 }
 
-/// Lower ranks come first. A pod whose status has no class yet counts as a pod without a class.
+/// The rank of a pod; lower ranks come first. A pod whose status has no class yet counts as a pod without a class.
 fn rank(json: Option<&[u8]>) -> i64 {
     let object: Object = json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
     match object.status.qos_class.as_str() {

@@ -1,4 +1,4 @@
-//! A cluster in two forms: as plugins see it, and as API objects for the naive implementation.
+//! A cluster in two forms: in the form of plugins, and as API objects for the naive implementation.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl TwoFormCluster {
         self.objects.pods.remove(&slot);
     }
 
-    /// The pod in a slot, as plugins see it.
+    /// The pod in a slot, in the form of plugins.
     pub(super) fn placed(&self, slot: u32) -> &Pod {
         self.cluster.cache().pod(&format!("slot-{slot}")).unwrap().pod()
     }

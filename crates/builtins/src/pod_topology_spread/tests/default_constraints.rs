@@ -83,7 +83,7 @@ fn services_are_followed() {
     assert_eq!(plugin.pre_filter(&world.cluster.call(1, &pod)), Err(Status::skip()));
     world.cluster.set_object(&object("v1", "Service", "service", &json!({ "tier": "front" })));
     assert_eq!(plugin.pre_filter(&world.cluster.call(1, &pod)), Err(Status::skip()));
-    // The service's label becomes known with the first pod that carries it.
+    // The service's label gets a symbol with the first pod that has the label.
     let mut front = web(&json!([]));
     front["metadata"]["labels"]["tier"] = json!("front");
     let pod = world.pod(&front);

@@ -292,7 +292,7 @@ proptest! {
         }
     }
 
-    /// A dry run gives the verdict that the real change gives, and does not change the plugin's counts.
+    /// A dry run gives the same verdict as the real change, and does not change the plugin's counts.
     #[test]
     fn dry_runs_equal_real_changes(
         nodes in prop::collection::vec(any_node(), 1..8),

@@ -36,7 +36,7 @@ fn nodes_without_a_key_score_nothing() {
     world.node(&json!({ "metadata": { "name": "n3", "labels": { "kubernetes.io/hostname": "n3" } } }));
     let zone = soft("topology.kubernetes.io/zone", 1, &json!({}));
     let pod = world.pod(&web(&json!([zone, soft("kubernetes.io/hostname", 1, &json!({}))])));
-    // The penalty is ln 4 times the pods in the zone, plus ln 5 times those on the node.
+    // The penalty is ln 4 times the pods in the zone, plus ln 5 times the pods on the node.
     let expected = (vec![6, 3, 3, 0], vec![50, 100, 100, 0]);
     assert_eq!(scores(&mut plugin("null"), &world.cluster, &pod), Ok(expected));
 }

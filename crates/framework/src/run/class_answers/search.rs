@@ -1,4 +1,5 @@
-//! Filter and Score with earlier answers. They give the same verdicts and sums as without them, with fewer questions.
+//! Filter and Score with kept answers. The verdicts and sums are the same as without kept answers, but plugins are
+//! asked fewer questions.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::{
     status::{Code, Status},
 };
 
-/// The maximum number of verdicts that are renewed before it is known whether they are needed.
+/// The maximum number of verdicts that are renewed before the cycle knows whether it needs them.
 const MAX_CHECKED_AHEAD: usize = 16;
 
 impl ClassAnswers {
@@ -88,8 +89,8 @@ impl ClassAnswers {
         Ok(())
     }
 
-    /// Renews the verdicts on changed rows that had a verdict, if these rows are few. One comparison then shows that no
-    /// verdict is missing.
+    /// Renews the verdicts on changed rows that had a verdict, if there are only a few such rows. One comparison then
+    /// shows that no verdict is missing.
     fn check_few(&mut self, profile: &mut Profile, call: &Call<'_>, n_changed: usize) -> Result<(), Status> {
         if n_changed == 0 || n_changed > MAX_CHECKED_AHEAD {
             return Ok(());
@@ -113,7 +114,7 @@ impl ClassAnswers {
         checked
     }
 
-    /// Stores the verdicts on the nodes of `batch`, and leaves the nodes that pass in it.
+    /// Stores the verdicts on the nodes of `batch`. Afterwards, `batch` contains only the nodes that pass.
     fn check_batch(&mut self, profile: &mut Profile, call: &Call<'_>, batch: &mut NodeSet) -> Result<(), Status> {
         if batch.is_empty() {
             return Ok(());
@@ -216,7 +217,7 @@ impl ClassAnswers {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         attempt.findings.clear_scores();
-        // A cycle that holds the answers itself would cause a copy of all answers when one of them changes.
+        // If this cycle held the answers too, a change of one answer would copy all of them.
         attempt.findings.earlier.kept = None;
         let start = profile.meter().start(call.cycle);
         let prepared = pre_score(profile, call, nodes, attempt);
@@ -298,8 +299,8 @@ impl ClassAnswers {
     }
 }
 
-/// Copies raw scores that are kept into this cycle, which normalises them. If a plugin gave all nodes the same score,
-/// this score is added to all of them.
+/// Copies kept raw scores into this cycle, which normalises them. If a plugin gave all nodes the same score, this score
+/// is added to all totals.
 fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt: &mut Attempt) {
     let n_nodes = attempt.findings.totals.len();
     let scores = next_scores(attempt, reused.plugin, n_nodes);
@@ -315,8 +316,8 @@ fn take_raw(reused: &Reused, column: &ScoreColumn<i64>, nodes: &NodeSet, attempt
     }
 }
 
-/// Enters the scores of plugins that have nothing to do for the pod, which are 0 for every node. They are entered after
-/// the totals, since these plugins are not asked to normalise either.
+/// Enters the scores of plugins that have nothing to do for the pod. These scores are 0 for every node. They are
+/// entered after the totals, because these plugins are not asked to normalise.
 fn enter_zeros(profile: &Profile, unconcerned: &PluginBits, attempt: &mut Attempt) {
     let n_nodes = attempt.findings.totals.len();
     for plugin in unconcerned.iter() {

@@ -1,4 +1,4 @@
-//! The questions that plugins are asked again, and that earlier answers do not change decisions.
+//! Tests of the questions that plugins are asked again, and of decisions with earlier answers, which must not differ.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,7 @@ struct Room {
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// The number of nodes in each call.
+    /// The number of nodes in each call of Filter.
     filter: Vec<usize>,
     score: Vec<usize>,
     /// The version of the answers; `None` if answers are not reused.
@@ -162,7 +162,7 @@ impl Bench {
         self
     }
 
-    /// Places one more pod like the pods before; `None` if the pod fits on no node.
+    /// Places one more pod that is equivalent to the earlier pods; `None` if the pod fits on no node.
     fn place(&mut self, milli_cpu: i64) -> Option<NodeIdx> {
         let uid = format!("pod-{}", self.cache.n_hits());
         let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };
@@ -292,7 +292,7 @@ fn equivalent_pods_have_one_signature_where_every_plugin_promises_that() {
     assert!(!signs_by_class(&profile));
 }
 
-/// A plugin that decides about nodes and promises nothing.
+/// A plugin that scores nodes and does not have the hook `Reuse`.
 struct NotReused(Manifest);
 
 impl Plugin for NotReused {

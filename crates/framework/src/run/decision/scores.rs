@@ -24,8 +24,8 @@ enum Source<'a> {
     Kept(&'a KeptScores),
 }
 
-/// The scores that a plugin gave in a cycle, or that the cycle normalised. Each node that passed has one, in ascending
-/// order of the nodes.
+/// The scores that a plugin gave in a cycle, or that the cycle normalised. Each node that passed has one score, in
+/// ascending order of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::run) struct CycleScores {
     pub(in crate::run) plugin: PluginIdx,

@@ -1,4 +1,4 @@
-//! Extenders besides plugins: how they filter, and how their scores count.
+//! Tests of extenders: how extenders filter, and how their scores count.
 
 use berth_model::PodIdx;
 

@@ -1,4 +1,4 @@
-//! Plugins that read an unlisted kind judge no pod that they affect.
+//! A plugin that reads an unlisted kind judges no pod that it affects.
 
 use super::*;
 use crate::{ObjectKind, UnlistedKind, UnlistedKinds};

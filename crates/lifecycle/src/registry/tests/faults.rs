@@ -1,4 +1,4 @@
-//! The consequences of faults besides a quarantine: restarts, and how faults over pods of one owner count.
+//! The consequences of faults besides a quarantine: restarts, and the counting of faults over pods of one owner.
 
 use super::*;
 
@@ -91,11 +91,11 @@ fn two_faults_a_minute_end_in_a_quarantine() {
     let mut policy = strict();
     policy.plugin.quarantine = Quarantine { faults: 5, window: Duration::from_secs(600), ..policy.plugin.quarantine };
     let mut bench = Bench::new(policy, &["Mine"]);
-    // Fewer faults would be too many on probation.
+    // On probation, fewer faults would already be too many.
     bench.establish("Mine", "a");
     for _ in 0..20 {
         bench.fault_as("Mine", fault("a"));
-        // The time of a restart does not count.
+        // The time of the restart does not count.
         bench.advance(5);
         bench.taken("Mine", "a");
         bench.advance(25);
@@ -145,7 +145,7 @@ fn the_pods_of_one_owner_do_not_fail_a_probation() {
     assert_eq!(bench.serves("Mine"), "a");
 }
 
-/// Restarts may take long, and a component that faults at its first call has no other time.
+/// A restart may take long. The only time in service of a component that faults at its first call is this call.
 #[test]
 fn a_probation_does_not_end_while_the_component_is_restarted() {
     let mut policy = strict();
@@ -180,7 +180,7 @@ fn a_new_file_does_not_wipe_out_the_record_of_the_one_before() {
     assert_eq!(bench.serves("Mine"), "b");
 }
 
-/// Each file is tried at once. If the faults of the file before were forgotten, the plugin would never be out of
+/// Each file is tried immediately. If the faults of the previous file were forgotten, the plugin would never be out of
 /// service.
 #[test]
 fn files_that_take_turns_are_charged_with_the_faults_of_all() {

@@ -1,8 +1,8 @@
-//! The state of a plugin after a restart of the process, according to what was remembered before.
+//! The state of a plugin after a restart of the process, as restored from the remembered data.
 
 use super::*;
 
-/// Starts another process for the registry: only the remembered state and the files in `installed` are left.
+/// Starts another process for the registry. Only the remembered state and the files in `installed` are left.
 fn restarted(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
     let mut bench = Bench::new(strict(), &[]);
     bench.now = now;
@@ -50,7 +50,7 @@ fn a_quarantine_lasts_as_long_as_it_would_have() {
     // The quarantine was the second in a row.
     after.fault("Mine", "a", 3);
     assert_eq!(after.status("Mine").quarantine.map(|quarantine| quarantine.until), Some(after.now + 120_000));
-    // The quarantine is over by now, or is about another binary.
+    // The quarantine is over, or is about another binary.
     assert_eq!(restarted(&before, &[("Mine", "a")], until).serves("Mine"), "a");
     assert_eq!(restarted(&before, &[("Mine", "b")], before.now).serves("Mine"), "b");
 }
@@ -104,7 +104,7 @@ fn what_is_found_out_anew_is_not_remembered() {
     assert_eq!(before.registry.remembered().count(), 0);
 }
 
-/// Starts another process to which the files come after the profiles are made, as when they are compiled again.
+/// Starts another process that gets the files after the profiles are made, as when files are compiled again.
 fn restarted_late(before: &Bench, installed: &[(&str, &str)], now: Time) -> Bench {
     let mut bench = Bench::new(strict(), &[]);
     bench.now = now;
