@@ -25,31 +25,32 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  berth demo                               schedule a small cluster's pods in a sandbox and say why each went where
+  berth demo                               schedule the pods of a small cluster in a sandbox, and say why each pod got its node
   berth sandbox --nodes 50                 a Kubernetes API with 50 nodes and Berth as its scheduler, for kubectl
-  berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that stands in files
+  berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that files describe
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
-  berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
+  berth run --config scheduler.yaml        schedule the pods of the profiles in a KubeSchedulerConfiguration
   berth explain pod default/web            why is it pending, or why is it on its node?
   berth top                                see the scheduler of this machine at work
-  berth bench SchedulingBasic              measure what a pod costs";
+  berth bench SchedulingBasic              measure how much processor time a pod costs";
 
 const COMPLETIONS: &str = "\
-Each shell looks for scripts in a place of its own:
+Each shell looks for scripts in another place:
   bash        berth completions bash > ~/.local/share/bash-completion/completions/berth
   zsh         berth completions zsh > ~/.zfunc/_berth      with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
   fish        berth completions fish > ~/.config/fish/completions/berth.fish
   powershell  berth completions powershell >> $PROFILE
-New shells have them.";
+A new shell then completes the commands and options of berth.";
 
 /// A Kubernetes scheduler whose plugins are WebAssembly components.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo, doctor, explain, page, rbac, simulate, snapshot and top]
+    /// Log filter, such as `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo,
+    /// doctor, explain, page, rbac, simulate, snapshot and top]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
-    /// How log lines look
+    /// Format of the log lines
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     #[command(subcommand)]
@@ -71,7 +72,7 @@ pub(crate) enum Command {
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
     #[command(visible_alias = "check")]
     Doctor(Doctor),
-    /// Print the roles that a configuration and its plugins need, and no more
+    /// Print exactly the roles that a configuration and its plugins need
     Rbac(Rbac),
     /// Convert configuration files of earlier Kubernetes releases
     #[command(subcommand)]

@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, UnixStream};
 
 const AFTER_HELP: &str = "\
 Open the printed address in a browser on this machine. The address has a secret, which the browser exchanges for a cookie; do not
-pass the address on. The page ends with this command.
+pass the address on. The page is available until this command ends.
 
 The command needs a scheduler of this user on this machine, or in this container. For a scheduler in a cluster forward a port and open
 https://localhost:10259/page with a token:

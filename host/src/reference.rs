@@ -16,9 +16,9 @@ use crate::cli::Cli;
 const INTRODUCTION: &str = "\
 # Commands
 
-Every command of `berth`, as `berth reference` prints this page. `berth help COMMAND` says the same on a terminal, and
-`berth reference --man DIR` writes man pages. `berth kube-scheduler` takes kube-scheduler's own flags: `berth kube-scheduler --help`
-lists them.
+This page lists the commands of `berth` with their options. `berth reference` prints this page. `berth help COMMAND` shows the help of
+a command in a terminal, and `berth reference --man DIR` writes man pages. `berth kube-scheduler` accepts kube-scheduler's own flags,
+which `berth kube-scheduler --help` lists.
 ";
 
 /// Prints the page, or writes man pages to a folder.

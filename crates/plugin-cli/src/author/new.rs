@@ -19,10 +19,10 @@ pub struct New {
     /// The language to write it in
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     lang: Language,
-    /// The template to start from; each has cases, and exists in every language
+    /// The template to start from. Each template has cases, and exists in every language
     #[arg(long, value_enum, default_value_t = Template::AvoidZone)]
     template: Template,
-    /// Show the templates, with a sentence each, and make nothing
+    /// List the templates with a description of each, and make nothing
     #[arg(long, conflicts_with_all = ["name", "template", "dir"])]
     list: bool,
     /// The folder to make [default: the name in lower case with dashes]

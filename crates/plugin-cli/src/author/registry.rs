@@ -18,8 +18,8 @@ use super::{inspect, project::Target};
 use crate::blocking::block_on;
 
 const REFERENCES: &str = "\
-A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. Credentials are those of
-`docker login`: $DOCKER_CONFIG/config.json, else ~/.docker/config.json; --credentials names another file of that kind.";
+A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. The credentials are
+those of `docker login`, in $DOCKER_CONFIG/config.json or ~/.docker/config.json. --credentials names another file in the same format.";
 
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]

@@ -19,7 +19,7 @@ use super::{project::Target, registry::RegistryAccess};
 use crate::blocking::block_on;
 
 const KEYS: &str = "\
-`openssl genpkey -algorithm ed25519` makes such keys too. Keep the private key away from the scheduler, which needs only
+`openssl genpkey -algorithm ed25519` also makes such keys. Keep the private key away from the scheduler, which needs only
 the public key: `signers` in its --plugin-config names it as publicKeyFile.";
 
 const SIGNATURES: &str = "\
