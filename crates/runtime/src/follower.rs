@@ -4,18 +4,19 @@
 //! per turn. A new copy arrives in portions of the same size, so that readers never stop a cycle. If there was no
 //! reader for a while, the copy is dropped, and the scheduling thread no longer records changes.
 //!
-//! The work follows what is read. While readers read only pods, no pod is put on its node. For a few numbers there is no
-//! copy at all ([`Scheduler::totals`]).
+//! The thread does only the work that readers need. While readers read only pods, no pod is put on its node. For a few
+//! numbers there is no copy at all ([`Scheduler::totals`]).
 //!
 //! Two threads use the copy, one at a time:
 //!
 //! - The *follower* has a low priority. It fills the copy and keeps it up to date, and it serves readers that come again
 //!   and again, such as browsers.
 //! - The *explainer* has the usual priority, and answers questions of people, one at a time. While all processors are
-//!   busy, a thread of low priority gets about a twentieth of one, so an answer would take twenty times its processor
-//!   time. For a question, the explainer also brings the copy up to date, which is at most [`EVERY`] behind. It has the
-//!   follower fill a new copy. While further questions wait, the explainer rests after each for as long as it worked, at
-//!   most for [`MAX_REST`]. Many short questions then take at most half of a processor from the scheduling thread.
+//!   busy, a thread of low priority gets about a twentieth of a processor, so an answer would take twenty times its
+//!   processor time. For a question, the explainer also brings the copy up to date, which is at most [`EVERY`] behind.
+//!   The follower fills a new copy. While further questions wait, the explainer rests after each answer for as long as
+//!   the answer took, at most for [`MAX_REST`]. Many short questions then take at most half of a processor from the
+//!   scheduling thread.
 //!
 //! The explainer waits for a follower that is busy with the copy, so a question may sometimes wait for one update or one
 //! view at low priority.
@@ -121,7 +122,7 @@ impl FollowRequest {
     /// Answers the request.
     pub(crate) fn answer(self, scheduler: &mut Scheduler, now: Time) {
         match self {
-            // The channel has room for one answer, and it is closed only if the follower has ended.
+            // The channel has room for one answer, and is closed only if the follower has ended.
             Self::Changes(copy, answer) => drop(answer.try_send(scheduler.changes_for(copy, now))),
             Self::End(copy) => scheduler.end_following_of(copy),
             Self::Totals(answer) => {
@@ -132,10 +133,10 @@ impl FollowRequest {
     }
 }
 
-/// A reader of nodes, or the part of a question that asks about them.
+/// A reader of nodes, or the part of a question that asks about nodes.
 type ReadNodes = Box<dyn FnOnce(&mut Copied) + Send>;
 
-/// A reader, by what it reads.
+/// A reader, by the data that it reads.
 enum Read {
     Pods(Box<dyn FnOnce(PodList<'_>) + Send>),
     Nodes(ReadNodes),
@@ -214,8 +215,8 @@ impl Follower {
         Ok(Self { reads, questions, requests, last_totals: Arc::default() })
     }
 
-    /// Asks a question of a person about the scheduler's data as it is at the moment. The question may change the copy
-    /// temporarily and then restore it. `None` if there is no answer in time, or if too many questions wait.
+    /// Asks a user's question about the scheduler's current data. The question may change the copy temporarily and then
+    /// restore it. `None` if there is no answer in time, or if too many questions wait.
     pub(crate) async fn ask<R: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Copied) -> R + Send + 'static,
@@ -242,8 +243,8 @@ impl Follower {
         timeout(READ_TIMEOUT, answered).await.ok()?.ok()
     }
 
-    /// The scheduler's state in a few numbers, as it is now. If the scheduling thread does not answer for
-    /// [`CATCH_UP`], it is the state of the last answer; `None` if there was none.
+    /// The scheduler's current state in a few numbers. If the scheduling thread does not answer for [`CATCH_UP`],
+    /// returns the state of the last answer, or `None` if there was no answer yet.
     pub(crate) async fn totals(&self) -> Option<Totals> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
@@ -312,7 +313,8 @@ impl ExplainerThread {
     }
 
     /// Answers a question. The copy may have been dropped since the explainer looked at it. The follower then waits for
-    /// a reader, and a reader is sent to it so that it updates the new copy and drops it in time.
+    /// a reader. A reader is sent to the follower, so that the follower updates the new copy, and drops the copy in
+    /// time.
     fn answer(&self, as_of: AsOf, read: ReadNodes) {
         if self.shared.read(as_of, Read::Nodes(read)) {
             // If there is no room, the follower has readers.
@@ -320,8 +322,8 @@ impl ExplainerThread {
         }
     }
 
-    /// Waits for a question. If one waits already, the thread first rests for as long as it `worked` for the last one,
-    /// at most for [`MAX_REST`]. `None` means that no more questions will come.
+    /// Waits for a question. If a question already waits, the thread first rests for as long as it `worked` for the
+    /// last question, at most for [`MAX_REST`]. `None` means that no more questions will come.
     fn next_question(&self, worked: Duration) -> Option<Question> {
         match self.questions.try_recv() {
             Ok(question) => {

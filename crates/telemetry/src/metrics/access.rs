@@ -45,13 +45,13 @@ struct Questions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authorization {
     Allowed,
-    /// The API server did not allow it. An explicit denial counts here, too.
+    /// The API server did not allow it. An explicit denial also counts here.
     NoOpinion,
     /// The API server could not be asked.
     Error,
 }
 
-/// A question about a token that waits for its answer. It waits until this is dropped.
+/// A question about a token that waits for its answer. The question counts as waiting until this value is dropped.
 #[derive(Debug)]
 pub struct TokenFetch(IntGauge);
 
