@@ -130,7 +130,7 @@ async fn sign_reference(reference: &Reference, key: &PrivateKey, access: &Regist
 /// The names of the key files with the keys that signed a binary.
 ///
 /// # Errors
-/// None of the keys signed the binary, or a key cannot be used.
+/// No key signed the binary, or a key cannot be used.
 pub(super) fn signers(
     keys: &[PathBuf],
     source: &Source,

@@ -1,4 +1,4 @@
-//! `berth plugin test`: compares a plugin's answers with those that its author expects.
+//! `berth plugin test`: compares a plugin's answers with the answers that its author expects.
 
 use std::{
     fs,

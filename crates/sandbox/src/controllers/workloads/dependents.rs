@@ -1,6 +1,6 @@
 //! Deletes the dependents of deleted workloads: the replica sets of a deployment, and the pods of a set. The claims of
-//! a stateful set stay, as they do by default. The `propagationPolicy` of a deletion is ignored, so that no object is
-//! orphaned.
+//! a stateful set stay, which is Kubernetes' default. The `propagationPolicy` of a deletion is ignored, so that no
+//! object is orphaned.
 
 use crate::controllers::collections::{DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use crate::controllers::controller::{Controller, Observed};
