@@ -117,7 +117,7 @@ pub(crate) fn run(bundle: &Bundle) -> Result<()> {
 /// Nothing answers.
 async fn collect(client: &AdminClient, bundle: &Bundle, redactor: Option<&Redactor>) -> Result<Contents> {
     let mut contents = Contents::default();
-    // If the overview fails because nothing answers, all other requests would fail too.
+    // If the overview fails because nothing answers, all other requests would also fail.
     let overview = client.document("/overview").await;
     let pending = overview.as_ref().map(pending).unwrap_or_default();
     let version = json!({
@@ -149,7 +149,7 @@ async fn collect(client: &AdminClient, bundle: &Bundle, redactor: Option<&Redact
         }
     }
     match contents.missing.first() {
-        // The version of this program and the error of the health check are always there.
+        // The version of this program and the error of the health check are always available.
         Some(reason) if contents.files.len() <= 2 => bail!("{}", reason.split_once(": ").map_or("", |(_, it)| it)),
         _ => Ok(contents),
     }

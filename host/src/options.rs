@@ -1,4 +1,4 @@
-//! The options that commands share, and those of the commands that schedule.
+//! The options that commands share, and the options of the commands that schedule.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -124,7 +124,7 @@ impl Scheduling {
     }
 
     /// The features of `--emulated-version`, or else of the oldest release. Commands that do not ask an API server use
-    /// them.
+    /// these features.
     fn features(&self) -> Features {
         let version = self.emulation().ok().and_then(|emulation| emulation.version());
         version.map_or_else(Features::default, |version| Features::of(version.nearest().0))
