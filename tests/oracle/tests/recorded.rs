@@ -265,8 +265,8 @@ fn what_1_37_answers_otherwise_has_causes() -> Result<()> {
 }
 
 /// Components differ from the records in the same answers as native plugins, so their differences have the same causes.
-/// The zeros of VolumeBinding are left out, see [`as_components`].
-/// Each case takes as long as a profile of components needs for a cycle, so one in [`ONE_IN`] is compared.
+/// The zeros of VolumeBinding are left out, see [`as_components`]. Each case takes as long as a profile of components
+/// needs for a cycle, so one case in [`ONE_IN`] is compared.
 #[test]
 fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
     let (suite, wasm) = (suite()?, Wasm::load()?);
@@ -324,7 +324,8 @@ fn as_components(differences: Vec<Difference>) -> Vec<Difference> {
 /// The share of the cases that are compared as components of 1.37.
 const ONE_IN: u64 = 5;
 
-/// Whether a case is among those. A hash of its name (FNV-1a) decides, so each run compares the same cases.
+/// Whether a case is among the compared cases. A hash of its name (FNV-1a) decides, so each run compares the same
+/// cases.
 fn is_chosen(id: &str) -> bool {
     let hash =
         id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
