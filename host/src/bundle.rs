@@ -64,7 +64,7 @@ pub(crate) struct Bundle {
     /// Replace names and free texts by digests
     #[arg(long)]
     redact: bool,
-    /// Explain this many of the oldest pending pods
+    /// Number of the oldest pending pods to explain
     #[arg(long, value_name = "N", default_value_t = 20)]
     pods: usize,
     /// Add the last 4 MiB of this log; may be repeated

@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Convert configuration files of earlier Kubernetes releases
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Say where a pod of a running scheduler is, or why it waits
+    /// Say why a pod of a running scheduler is on its node, or why the pod waits
     Explain(Explain),
     /// See a running scheduler at work, in the terminal
     Top(Top),
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     Page(Page),
     /// Write the state of a running scheduler to one file, for a support request or a bug report
     Bundle(Bundle),
-    /// Run as kube-scheduler, with the flags of kube-scheduler; also when the program is called `kube-scheduler`
+    /// Run as kube-scheduler, with the flags of kube-scheduler. The program `kube-scheduler` does the same
     #[command(disable_help_flag = true)]
     KubeScheduler {
         /// kube-scheduler's flags; --help lists them
@@ -95,7 +95,7 @@ pub(crate) enum Command {
     /// Show and control the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(berth_plugin_cli::Command),
-    /// Measure what scheduling costs, with scheduler_perf's workloads
+    /// Measure the cost of scheduling, with scheduler_perf's workloads
     Bench(Bench),
     /// Compile a component from standard input to standard output, for a scheduler
     #[command(hide = true)]
@@ -108,7 +108,7 @@ pub(crate) enum Command {
         /// The type that the schema describes
         name: SchemaName,
     },
-    /// Print all commands with their options in Markdown, or write their man pages
+    /// Print all commands with their options in Markdown, or write man pages of all commands
     Reference {
         /// Write man pages to this folder, and print nothing
         #[arg(long, value_name = "DIR")]

@@ -225,10 +225,10 @@ impl Args for AllOptions {
 
 #[derive(Args, Debug)]
 pub(crate) struct Sandbox {
-    /// Make this many nodes
+    /// Number of nodes to make
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub nodes: usize,
-    /// Spread the nodes over this many zones
+    /// Number of zones over which the nodes are spread
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zones: u16,
     /// Where the API server listens
@@ -244,10 +244,10 @@ pub(crate) struct Sandbox {
     /// Run the API server without a scheduler
     #[arg(long)]
     pub no_scheduler: bool,
-    /// How long a bound pod takes to turn Running
+    /// Time until a bound pod is Running
     #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
     pub pod_start_delay: Duration,
-    /// Rules that make requests fail once the nodes exist, YAML or JSON, in the format of POST /faults
+    /// File with rules that make requests fail after the nodes were made, YAML or JSON, in the format of POST /faults
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
     /// Serve the page, which shows the scheduler in a browser, at this loopback address, for all users of this machine;

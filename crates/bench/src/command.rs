@@ -41,18 +41,18 @@ pub struct Measure {
     /// differ in a label
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub classes: u16,
-    /// Create this many pods a second, whether the scheduler keeps up or not, and measure the time from creation to
-    /// binding [default: all pods are there before the clock starts]
+    /// Create this number of pods a second, even if the scheduler is slower, and measure the time from creation to
+    /// binding [default: all pods exist before the clock starts]
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// percentageOfNodesToScore, as in KubeSchedulerConfiguration; 0 adapts it to the size of the cluster
     #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     pub percentage_of_nodes_to_score: u8,
-    /// Whether the scheduler keeps answers of plugins for equivalent pods; `both` also checks that the pods go to the
-    /// same nodes
+    /// Whether the scheduler keeps answers of plugins for equivalent pods; `both` measures both and checks that the
+    /// pods go to the same nodes
     #[arg(long, default_value = "on")]
     pub equivalence_cache: CacheUse,
-    /// How often each workload is run; medians are shown
+    /// Number of runs of each workload; medians are shown
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: u16,
     /// Output for people or for programs

@@ -16,7 +16,7 @@ pub struct New {
     /// The plugin's name in profiles, such as PreferQuietNodes
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// The language to write it in
+    /// The language of the plugin
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     lang: Language,
     /// The template to start from. Each template has cases, and exists in every language

@@ -50,16 +50,16 @@ pub struct Pull {
 /// The options for connections to a registry.
 #[derive(Args, Debug)]
 pub(super) struct RegistryAccess {
-    /// Speak HTTP without TLS
+    /// Use HTTP without TLS
     #[arg(long)]
     plain_http: bool,
-    /// Certificates that are trusted besides the system's, PEM
+    /// Certificates to trust in addition to the system's certificates, PEM
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Credentials, as `docker login` writes them [default: those of `docker login`]
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// The host that the credentials are sent to for a token [default: the registry]
+    /// The host that gets the credentials and returns a token [default: the registry]
     #[arg(long, value_name = "HOST")]
     token_service: Option<String>,
 }
