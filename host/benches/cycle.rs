@@ -2,8 +2,8 @@
 //! components.
 //!
 //! `cargo bench -p berth-host --bench cycle`. The cycle filters and scores every node (no sampling), so the figures
-//! show the cost of a node. One pod comes to a node or leaves it before each cycle, as in a running cluster, and the
-//! cycle includes the time in which the replicas learn about it. After divan's table the benchmark prints the medians
+//! show the cost of a node. Before each cycle, one pod comes to a node or leaves the node, as in a running cluster. The
+//! cycle includes the time in which the replicas get this change. After divan's table the benchmark prints the medians
 //! side by side, with their ratios.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark stops where its set-up fails, and prints")]

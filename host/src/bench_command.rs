@@ -32,12 +32,12 @@ Examples:
 
 What is measured:
   engine      from a pod's decoded watch event to the request to bind, and what the answer and the next event cost.
-              Nothing is sent. Two runs place every pod alike.
+              Nothing is sent. Two runs place every pod on the same node.
   http        a scheduler process on the sandbox's API, over HTTP. The clock runs from the scheduler's start to the
               last binding that a watch shows; with --rate the scheduler runs already when the first pod is created.
-  kubeconfig  the same on an API server of yours, which must have no nodes. Nodes, pods and the rest are deleted
+  kubeconfig  the same on your own API server, which must have no nodes. The created objects are deleted
               afterwards. Workloads with claims from templates need kube-controller-manager.
-CPU US/POD is processor time of the scheduler alone. Allocations are counted by a build of their own:
+CPU US/POD is processor time of the scheduler alone. Another program counts allocations:
 `cargo run --release -p berth-bench`.";
 
 #[derive(Args, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Bench {
     /// The kubeconfig file for --through kubeconfig
     #[arg(long, value_name = "FILE", required_if_eq("through", "kubeconfig"))]
     kubeconfig: Option<PathBuf>,
-    /// Measure this kube-scheduler in Berth's place, for `--compare`
+    /// Measure this kube-scheduler instead of Berth, for `--compare`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["execution", "config", "plugins_dir", "plugin_config"])]
     kube_scheduler: Option<PathBuf>,
     /// How built-in plugins run [default: native]
@@ -66,7 +66,7 @@ pub(crate) struct Bench {
     /// PluginHostConfiguration: limits, grants and failure policies of plugins
     #[arg(long, value_name = "FILE")]
     plugin_config: Option<PathBuf>,
-    /// Where compiled plugins are cached [default: a folder in the user's cache directory]
+    /// Folder for compiled plugins [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     artifact_cache: Option<PathBuf>,
     /// Memory in MiB for decisions that the scheduler keeps for explanations; 0 keeps none. Needs a scheduler process

@@ -26,7 +26,7 @@ use self::redact::Redactor;
 const EXAMPLES: &str = "\
 The file is an archive (.tar.gz) with
 
-  README.txt            the content, and what is missing with the reason
+  README.txt            a list of the content, and the reason for each missing file
   version.json          the versions of this program and of the scheduler
   configuration.json    the configuration in force, as /configz gives it
   settings.json         the file of --plugin-config, and whether it is in force
@@ -38,11 +38,11 @@ The file is an archive (.tar.gz) with
   health.txt            /readyz, check by check
   pods/                 why the oldest pending pods wait: `berth explain` about each
   logs/                 the ends of the files of --log-file
-  profile.pb.gz         with --profile: where the processor time went, for `go tool pprof`
+  profile.pb.gz         with --profile: which functions used the processor time, for `go tool pprof`
 
-It never has Secrets, environment variables or the keys and certificates of a configuration. It does have names of pods, nodes and
-namespaces, and the arguments of plugins. With --redact each name and each free text is a digest; within one bundle the same name has
-the same digest. Logs and profiles are then left out. Read the file before you pass it on.
+The file never has Secrets, environment variables or the keys and certificates of a configuration. The file has names of pods, nodes
+and namespaces, and the arguments of plugins. With --redact each name and each free text is a digest. Within one bundle the same
+name has the same digest. Logs and profiles are then left out. Read the file before you pass it on.
 
 Examples:
   berth bundle                                      the scheduler of this machine, over its admin socket
@@ -64,7 +64,7 @@ pub(crate) struct Bundle {
     /// Replace names and free texts by digests
     #[arg(long)]
     redact: bool,
-    /// Explain this many of the oldest pending pods
+    /// Number of the oldest pending pods to explain
     #[arg(long, value_name = "N", default_value_t = 20)]
     pods: usize,
     /// Add the last 4 MiB of this log; may be repeated
@@ -117,7 +117,7 @@ pub(crate) fn run(bundle: &Bundle) -> Result<()> {
 /// Nothing answers.
 async fn collect(client: &AdminClient, bundle: &Bundle, redactor: Option<&Redactor>) -> Result<Contents> {
     let mut contents = Contents::default();
-    // If the overview fails because nothing answers, all other requests would fail too.
+    // If the overview fails because nothing answers, all other requests would also fail.
     let overview = client.document("/overview").await;
     let pending = overview.as_ref().map(pending).unwrap_or_default();
     let version = json!({
@@ -149,7 +149,7 @@ async fn collect(client: &AdminClient, bundle: &Bundle, redactor: Option<&Redact
         }
     }
     match contents.missing.first() {
-        // The version of this program and the error of the health check are always there.
+        // The version of this program and the error of the health check are always available.
         Some(reason) if contents.files.len() <= 2 => bail!("{}", reason.split_once(": ").map_or("", |(_, it)| it)),
         _ => Ok(contents),
     }

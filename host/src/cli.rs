@@ -25,31 +25,32 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  berth demo                               schedule a small cluster's pods in a sandbox and say why each went where
+  berth demo                               schedule the pods of a small cluster in a sandbox, and say why each pod got its node
   berth sandbox --nodes 50                 a Kubernetes API with 50 nodes and Berth as its scheduler, for kubectl
-  berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that stands in files
+  berth simulate -f cluster/ -f pods.yaml  say where pods would go on a cluster that files describe
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
-  berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
+  berth run --config scheduler.yaml        schedule the pods of the profiles in a KubeSchedulerConfiguration
   berth explain pod default/web            why is it pending, or why is it on its node?
   berth top                                see the scheduler of this machine at work
-  berth bench SchedulingBasic              measure what a pod costs";
+  berth bench SchedulingBasic              measure how much processor time a pod costs";
 
 const COMPLETIONS: &str = "\
-Each shell looks for scripts in a place of its own:
+Each shell looks for scripts in another place:
   bash        berth completions bash > ~/.local/share/bash-completion/completions/berth
   zsh         berth completions zsh > ~/.zfunc/_berth      with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
   fish        berth completions fish > ~/.config/fish/completions/berth.fish
   powershell  berth completions powershell >> $PROFILE
-New shells have them.";
+A new shell then completes the commands and options of berth.";
 
 /// A Kubernetes scheduler whose plugins are WebAssembly components.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo, doctor, explain, page, rbac, simulate, snapshot and top]
+    /// Log filter, such as `info` or `berth_cluster=debug,warn` [default: info; warn for bench, bundle, config, demo,
+    /// doctor, explain, page, rbac, simulate, snapshot and top]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
-    /// How log lines look
+    /// Format of the log lines
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     #[command(subcommand)]
@@ -71,12 +72,12 @@ pub(crate) enum Command {
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
     #[command(visible_alias = "check")]
     Doctor(Doctor),
-    /// Print the roles that a configuration and its plugins need, and no more
+    /// Print exactly the roles that a configuration and its plugins need
     Rbac(Rbac),
     /// Convert configuration files of earlier Kubernetes releases
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Say where a pod of a running scheduler is, or why it waits
+    /// Say why a pod of a running scheduler is on its node, or why the pod waits
     Explain(Explain),
     /// See a running scheduler at work, in the terminal
     Top(Top),
@@ -84,7 +85,7 @@ pub(crate) enum Command {
     Page(Page),
     /// Write the state of a running scheduler to one file, for a support request or a bug report
     Bundle(Bundle),
-    /// Run as kube-scheduler, with the flags of kube-scheduler; also when the program is called `kube-scheduler`
+    /// Run as kube-scheduler, with the flags of kube-scheduler. The program `kube-scheduler` does the same
     #[command(disable_help_flag = true)]
     KubeScheduler {
         /// kube-scheduler's flags; --help lists them
@@ -94,7 +95,7 @@ pub(crate) enum Command {
     /// Show and control the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(berth_plugin_cli::Command),
-    /// Measure what scheduling costs, with scheduler_perf's workloads
+    /// Measure the cost of scheduling, with scheduler_perf's workloads
     Bench(Bench),
     /// Compile a component from standard input to standard output, for a scheduler
     #[command(hide = true)]
@@ -107,7 +108,7 @@ pub(crate) enum Command {
         /// The type that the schema describes
         name: SchemaName,
     },
-    /// Print all commands with their options in Markdown, or write their man pages
+    /// Print all commands with their options in Markdown, or write man pages of all commands
     Reference {
         /// Write man pages to this folder, and print nothing
         #[arg(long, value_name = "DIR")]

@@ -33,7 +33,7 @@ pub(crate) struct CompileComponent {
 }
 
 /// Compiles the component on standard input. The reason for a failure goes to standard error without a prefix: the
-/// scheduler that started this process builds its message from it.
+/// scheduler that started this process builds its message from this reason.
 pub(crate) fn run(arguments: &CompileComponent) -> ! {
     let CompileComponent { seconds, bytes } = *arguments;
     let limits = CompileLimits { cpu_time: Duration::from_secs(seconds), memory_bytes: bytes };

@@ -138,7 +138,7 @@ async fn watch_until_decided(
             }
         }
     };
-    // A pod that is undecided after the timeout is shown as it is.
+    // A pod that is undecided after the timeout is shown in its present state.
     let _ = tokio::time::timeout(timeout, all_decided).await;
     watches.shutdown().await;
     pods

@@ -17,16 +17,16 @@ use crate::{
 };
 
 const EXAMPLES: &str = "\
-Give it the options that `berth run` gets. It looks at
+Pass the same options as to `berth run`. The command checks
 
   configuration   do --config and --plugin-config parse, and does every plugin that a profile names exist?
-  plugins         is each file of --plugins-dir a plugin, does it get what it wants to see, and what may it do?
+  plugins         is each file of --plugins-dir a plugin, can the plugin read what its manifest requests, and what may it do?
   cache           does the directory for compiled plugins exist, is it writable, and is it closed to others?
   cluster         does the API server answer and how fast, is its release known, do the clocks agree, who holds the Leases, would
                   pods be scheduled twice, and may this user do all that the scheduler does?
-  scheduler       with --metrics-address: is it well, has it all lists, and does every plugin serve?
+  scheduler       with --metrics-address: is the scheduler healthy, has it listed all objects, and is every plugin in use?
 
-`berth check` is another name for it. Exit code 1 when something is wrong; warnings alone are fine.
+`berth check` is another name for this command. The exit code is 1 if something is wrong. Warnings alone do not change the exit code.
 
 Examples:
   berth check --pre --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml
@@ -41,7 +41,7 @@ pub(crate) struct Doctor {
     /// Context of the kubeconfig file
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Look at files only, not at a cluster
+    /// Check only files, and no cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "pre"])]
     offline: bool,
     /// Check before the installation: the Lease does not need a holder yet

@@ -19,7 +19,7 @@ Examples:
   berth explain pod default/web -o json         for programs: `reason` is one word
   berth explain -f pod.yaml                     where would this pod go, and why?
 
-It asks the scheduler of this machine over its admin socket, or with --server a scheduler that serves HTTPS.";
+The command asks the scheduler of this machine over the scheduler's admin socket, or with --server a scheduler that serves HTTPS.";
 
 /// The object to explain.
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ use berth_plugin_host::PluginHostError;
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
-        // The reader of the output has closed it, so further output is not needed.
+        // The reader has closed the output, so further output is not needed.
         return ExitCode::SUCCESS;
     }
     // The message is lost if standard error is closed.

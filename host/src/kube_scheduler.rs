@@ -1,7 +1,7 @@
-//! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, it takes the flags of
-//! kube-scheduler and serves `default-scheduler` under kube-scheduler's Lease.
+//! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, the program takes the
+//! flags of kube-scheduler and serves `default-scheduler` under kube-scheduler's Lease.
 //!
-//! The crate `kube-flags` lists the flags and reads them. This module turns them into the options of `berth run`.
+//! The crate `kube-flags` lists the flags and reads them. This module turns the flags into the options of `berth run`.
 
 #[cfg(test)]
 mod manifests;

@@ -10,8 +10,8 @@ use tracing_subscriber::{
     EnvFilter, Layer as _, filter::FilterExt as _, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
-/// kube warns at each connection that it does not verify the server's certificate. `berth_cluster::connect` says so
-/// once, so these warnings are filtered out.
+/// kube warns at each connection that it does not verify the server's certificate. `berth_cluster::connect` logs this
+/// once, so kube's warnings are filtered out.
 const REPEATED: &str = "kube_client::client::tls=error";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -41,7 +41,7 @@ use crate::{
     logging::start_logging,
 };
 
-/// Each pod causes some hundred small allocations that one thread makes and another thread frees.
+/// For each pod, one thread makes some hundred small allocations, and another thread frees them.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The options that commands share, and those of the commands that schedule.
+//! The options that commands share, and the options of the commands that schedule.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -51,10 +51,11 @@ pub(crate) struct Scheduling {
     /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Folder of plugin components, which the scheduler watches: `NAME.wasm` adds plugin NAME, or takes the place of a built-in
+    /// Folder of plugin components, which the scheduler watches: `NAME.wasm` adds the plugin NAME, or replaces a
+    /// built-in plugin
     #[arg(long, value_name = "DIR")]
     pub plugins_dir: Option<PathBuf>,
-    /// Where compiled plugins are cached [default: a folder in the user's cache directory]
+    /// Folder for compiled plugins [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub artifact_cache: Option<PathBuf>,
     /// File in a writable folder that records, for the next start, which plugins are disabled, quarantined or rolled back.
@@ -66,7 +67,8 @@ pub(crate) struct Scheduling {
     /// the cluster; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
-    /// TracingConfiguration (apiserver.config.k8s.io/v1): send traces of attempts to this collector of OpenTelemetry
+    /// TracingConfiguration (apiserver.config.k8s.io/v1): the OpenTelemetry collector that gets traces of scheduling
+    /// attempts
     #[arg(long, value_name = "FILE")]
     pub tracing_config_file: Option<PathBuf>,
     /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
@@ -82,8 +84,8 @@ pub(crate) struct Scheduling {
     /// Serve /metrics, /healthz, /livez and /readyz at this address, over plain HTTP
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
-    /// Unix socket for `berth plugin` on this machine, for the scheduler's user alone [default: berth/admin.sock in the
-    /// user's runtime directory]
+    /// Unix socket for `berth plugin` and other commands on this machine; only the scheduler's user can connect
+    /// [default: berth/admin.sock in the user's runtime directory]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
     /// MiB of decisions to keep for `berth explain`; 0 keeps none
@@ -122,7 +124,7 @@ impl Scheduling {
     }
 
     /// The features of `--emulated-version`, or else of the oldest release. Commands that do not ask an API server use
-    /// them.
+    /// these features.
     fn features(&self) -> Features {
         let version = self.emulation().ok().and_then(|emulation| emulation.version());
         version.map_or_else(Features::default, |version| Features::of(version.nearest().0))
@@ -174,8 +176,8 @@ pub(crate) struct Run {
     /// configuration; `berth` without a configuration]
     #[arg(long, value_name = "NAME")]
     pub scheduler_name: Option<String>,
-    /// Schedule only while this replica holds the lease of its schedulers [default: the configuration's
-    /// leaderElection.leaderElect, which is true unless it says otherwise]
+    /// Schedule only while this replica holds the lease of its schedulers [default: leaderElection.leaderElect of the
+    /// configuration, which is true by default]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_elect: Option<bool>,
     #[command(flatten)]
@@ -223,10 +225,10 @@ impl Args for AllOptions {
 
 #[derive(Args, Debug)]
 pub(crate) struct Sandbox {
-    /// Make this many nodes
+    /// Number of nodes to make
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub nodes: usize,
-    /// Spread the nodes over this many zones
+    /// Number of zones over which the nodes are spread
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zones: u16,
     /// Where the API server listens
@@ -242,10 +244,10 @@ pub(crate) struct Sandbox {
     /// Run the API server without a scheduler
     #[arg(long)]
     pub no_scheduler: bool,
-    /// How long a bound pod takes to turn Running
+    /// Time until a bound pod is Running
     #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
     pub pod_start_delay: Duration,
-    /// Rules that make requests fail once the nodes exist, YAML or JSON, in the format of POST /faults
+    /// File with rules that make requests fail after the nodes were made, YAML or JSON, in the format of POST /faults
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
     /// Serve the page, which shows the scheduler in a browser, at this loopback address, for all users of this machine;
@@ -271,7 +273,7 @@ pub(crate) struct Demo {
     /// Output for people or for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-    /// Give up on pods that are undecided after this long
+    /// Stop waiting for undecided pods after this time
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
     pub timeout: Duration,
     #[command(flatten)]

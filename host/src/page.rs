@@ -2,7 +2,7 @@
 //!
 //! The scheduler serves the page on its admin socket, which browsers cannot open. This command listens on loopback and
 //! passes requests on to the socket. Any user of the machine can reach a loopback address, so a request needs a secret:
-//! the printed address has it, and the browser keeps it in a cookie.
+//! the printed address has the secret, and the browser keeps the secret in a cookie.
 
 use std::{
     io::{self, Write as _},
@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, UnixStream};
 
 const AFTER_HELP: &str = "\
 Open the printed address in a browser on this machine. The address has a secret, which the browser exchanges for a cookie; do not
-pass the address on. The page ends with this command.
+pass the address on. The page is available until this command ends.
 
 The command needs a scheduler of this user on this machine, or in this container. For a scheduler in a cluster forward a port and open
 https://localhost:10259/page with a token:
@@ -123,8 +123,8 @@ async fn answer(State(gateway): State<Arc<Gateway>>, request: Request) -> Respon
 }
 
 impl Gateway {
-    /// Whether the request names this address as its host, and no other site sent it. Otherwise, a page of another site
-    /// could send requests to this page.
+    /// Whether the request names this address as its host, and no other site sent the request. Otherwise, a page of
+    /// another site could send requests to this page.
     fn is_asked_by_its_address(&self, headers: &HeaderMap) -> bool {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let (own, local) = (self.address.to_string(), format!("localhost:{}", self.address.port()));
@@ -156,7 +156,8 @@ impl Gateway {
         given.len() == self.secret.len() && differences == 0
     }
 
-    /// Sends the request to the scheduler. The answer is passed on as it arrives, because a view is a stream of events.
+    /// Sends the request to the scheduler. Each part of the answer is passed on when it arrives, because a view is a
+    /// stream of events.
     async fn pass_on(&self, request: Request) -> Result<Response> {
         let stream = UnixStream::connect(&self.socket).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -173,7 +174,7 @@ fn to_scheduler(parts: &Parts, body: Bytes) -> Request {
     *passed.method_mut() = parts.method.clone();
     *passed.uri_mut() = parts.uri.path_and_query().cloned().map_or_else(|| Uri::from_static(PAGE), Uri::from);
     passed.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
-    // The scheduler takes a form only from the page itself, which the browser confirms in the last of these headers.
+    // The scheduler accepts a form only from the page itself. The browser confirms this in the last of these headers.
     for name in [header::ACCEPT, header::CONTENT_TYPE, HeaderName::from_static("sec-fetch-site")] {
         if let Some(value) = parts.headers.get(&name) {
             passed.headers_mut().insert(name, value.clone());

@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, and otherwise a few log lines.
+//! The progress of long work: a bar on a terminal, or a few log lines elsewhere.
 
 use std::{
     io::{self, IsTerminal as _},

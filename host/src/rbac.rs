@@ -17,8 +17,8 @@ use tracing::warn;
 use crate::options::{RightsOptions, Scheduling};
 
 const EXAMPLES: &str = "\
-Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles
-enable: what they read, and what --plugin-config grants them. Print the roles again when one of these changes.
+Pass the same options as to `berth run`, and apply the printed roles. The rights depend on the plugins that the profiles enable, on the
+objects that these plugins read, and on the grants in --plugin-config. Print the roles again after a change of any of these.
 
 Examples:
   berth rbac --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml | kubectl apply -f -

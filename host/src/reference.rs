@@ -16,9 +16,9 @@ use crate::cli::Cli;
 const INTRODUCTION: &str = "\
 # Commands
 
-Every command of `berth`, as `berth reference` prints this page. `berth help COMMAND` says the same on a terminal, and
-`berth reference --man DIR` writes man pages. The flags of `berth kube-scheduler` are a table of their own, and `berth kube-scheduler --help`
-says the same.
+This page lists the commands of `berth` with their options. `berth reference` prints this page. `berth help COMMAND` shows the help of
+a command in a terminal, and `berth reference --man DIR` writes man pages. The flags of `berth kube-scheduler` have a table of their own,
+and `berth kube-scheduler --help` shows them.
 ";
 
 /// Prints the page, or writes man pages to a folder.

@@ -74,8 +74,8 @@ fn secure_serving(arguments: &Run) -> Result<Option<SecureServing>, Usage> {
     }
 }
 
-/// `clientConnection.kubeconfig` of a configuration file. This function ignores mistakes in the file: reading the whole
-/// file reports them.
+/// `clientConnection.kubeconfig` of a configuration file. This function ignores mistakes in the file, because the later
+/// read of the whole file reports mistakes.
 pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(file).ok()?;
     let configuration: Value = serde_saphyr::from_str(&text).ok()?;
@@ -87,7 +87,7 @@ pub(crate) fn kubeconfig_in(file: &Path) -> Option<PathBuf> {
 fn options_with_values(all: &AllOptions) -> Vec<(String, String)> {
     let run = Run::augment_args(clap::Command::new("run"));
     let own = run.get_arguments().filter_map(|option| Some((option.get_long()?, option.get_id().as_str())));
-    // The other options are those of all commands.
+    // The other options belong to all commands.
     let of_all = [("log", "log"), ("log-format", "log_format")];
     let mut options: Vec<(String, String)> =
         own.chain(of_all).map(|(name, id)| (name.to_owned(), all.shown(id))).collect();
@@ -98,7 +98,7 @@ fn options_with_values(all: &AllOptions) -> Vec<(String, String)> {
 /// Schedules until a signal stops the process.
 ///
 /// # Errors
-/// An option or the configuration is invalid, or scheduling cannot go on.
+/// An option or the configuration is invalid, or scheduling cannot continue.
 pub(crate) fn schedule_blocking(invocation: Invocation) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(n_workers(thread::available_parallelism().map_or(1, NonZero::get)));
@@ -166,7 +166,7 @@ fn overrides(arguments: &Run) -> Overrides {
     Overrides { program: Program::Berth, scheduler_name: arguments.scheduler_name.clone(), fields }
 }
 
-/// Waits for SIGTERM or SIGINT. A second signal ends the process at once.
+/// Waits for SIGTERM or SIGINT. A second signal ends the process immediately.
 pub(crate) async fn until_told_to_stop() -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;

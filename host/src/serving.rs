@@ -17,7 +17,7 @@ use berth_kube_flags::Given;
 pub(crate) const DEFAULT_PORT: u16 = 10259;
 
 /// Reads how to serve HTTPS. Flags may replace `default_port`, and port 0 yields `None`. `reviews` is the cluster that
-/// reviews callers if no flag names another; `None` means that no cluster reviews them.
+/// reviews callers if no flag names another; `None` means that no cluster reviews callers.
 ///
 /// # Errors
 /// A flag has an invalid value.
@@ -90,8 +90,8 @@ pub(crate) fn cluster(kubeconfig: Option<PathBuf>, context: Option<String>) -> C
     ConnectOptions { kubeconfig, context, user_agent: USER_AGENT.to_owned(), ..ConnectOptions::default() }
 }
 
-/// The cluster in which this pod runs, according to its service account. kube-scheduler sends reviews to it where no
-/// flag names another cluster (`pkg/server/options/authentication.go` of the generic API server).
+/// The cluster in which this pod runs, according to its service account. kube-scheduler sends reviews to this cluster
+/// if no flag names another cluster (`pkg/server/options/authentication.go` of the generic API server).
 pub(crate) fn own_cluster() -> Option<ConnectOptions> {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     (has("KUBERNETES_SERVICE_HOST") && !has("KUBECONFIG")).then(|| cluster(None, None))

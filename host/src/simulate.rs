@@ -28,21 +28,21 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 The cluster comes from manifests: nodes, pods and the objects that plugins read, as `kubectl get nodes,pods,... -A -o yaml` prints them
-or as a repository has them. Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets become pods, unless the manifests
-already contain their pods. The scheduler's own code places the pods without a node, with the configuration and the plugins that
-are given; nothing is created anywhere.
+or as a repository contains them. Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets become pods, unless the manifests
+already contain their pods. The scheduler's own code places the pods that have no node, with the given configuration and plugins. The
+command creates nothing in a cluster.
 
 Examples:
   berth simulate -f cluster.yaml -f manifests/            where the pods of manifests/ would go, and why some would not
   kubectl get nodes,pods,pvc,pv,sc -A -o yaml | berth simulate -f - -f new.yaml
-                                                          the same on the cluster as it is
+                                                          the same on the present state of a cluster
   berth simulate -f cluster/ --config scheduler.yaml --plugins-dir plugins
-                                                          with another configuration and plugins of your own
+                                                          the same with another configuration and your own plugins
   berth simulate -f cluster/ -o json | jq '.pods[] | select(.node == null)'
-                                                          what stays pending, for programs
-  berth simulate -f cluster/ --without zone/west          whether the other zones can take all pods of one
-  berth simulate -f cluster/ --add 10=node.yaml           what ten more nodes would take
-  berth simulate -f cluster/ --how-many pod.yaml          how many more pods like this one fit
+                                                          the pods that stay pending, for programs
+  berth simulate -f cluster/ --without zone/west          whether the other zones can take all pods of this zone
+  berth simulate -f cluster/ --add 10=node.yaml           which pods ten more nodes would take
+  berth simulate -f cluster/ --how-many pod.yaml          how many more pods like the pod in pod.yaml fit
   berth simulate -f cluster/ --drain n1 --drain n2        where the pods of two nodes go, as far as budgets allow
   berth simulate -f cluster/ --consolidate                which moves empty nodes
   berth simulate -f cluster/ --config a.yaml --compare b.yaml
@@ -50,12 +50,12 @@ Examples:
   berth simulate -f cluster/ --compare-emulated-version 1.37
                                                           which pods the next Kubernetes release places elsewhere
   berth simulate -f cluster/ --what-if questions.json -o json
-                                                          many variants at once, or how many nodes of which group take some pods
+                                                          many variants in one run, or how many nodes of a group some pods need
   berth simulate -f cluster/ --svg nodes.svg              a picture of the nodes by utilization
-  berth simulate -f cluster/ --expect-all-placed -o json  for a pipeline
+  berth simulate -f cluster/ --expect-all-placed -o json  exit code 1 if a pod stays pending, for pipelines
 
-Exit code 0: the simulation was made. 1: with --expect-all-placed, a pod stays pending; or something broke. 2: the command line, a
-file or the configuration cannot be used.";
+Exit code 0: the simulation is complete. 1: a pod stays pending and --expect-all-placed is set, or the simulation failed. 2: the
+command line, a file or the configuration cannot be used.";
 
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -70,7 +70,7 @@ pub(crate) struct Simulate {
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     at_most: usize,
     /// Place the waiting pods one after the other, as if each pod came after the previous pod was placed [default: all
-    /// wait together, as when the scheduler starts, and the QueueSort plugin decides the order]
+    /// pods wait at the same time, as after a start of the scheduler, and the QueueSort plugin decides the order]
     #[arg(long)]
     one_by_one: bool,
     /// Exit code 1 if a pod stays pending
@@ -82,7 +82,7 @@ pub(crate) struct Simulate {
     /// Draw the nodes by utilization, before and after
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Give up after this long
+    /// Give up after this time
     #[arg(long, default_value = "5m", value_parser = duration, value_name = "DURATION")]
     timeout: Duration,
     #[command(flatten)]
@@ -99,7 +99,7 @@ struct Simulated {
     /// Serve pods with this schedulerName; only for a configuration with one profile
     #[arg(long, value_name = "NAME")]
     scheduler_name: Option<String>,
-    /// Folder of plugin components: `NAME.wasm` adds plugin NAME, or takes the place of a built-in
+    /// Folder of plugin components: `NAME.wasm` adds the plugin NAME, or replaces a built-in plugin
     #[arg(long, value_name = "DIR")]
     plugins_dir: Option<PathBuf>,
     /// PluginHostConfiguration: limits, grants and failure policies of plugins
@@ -112,7 +112,7 @@ struct Simulated {
     /// How built-in plugins run [default: natively unless the plugins directory holds another binary]
     #[arg(long, value_enum)]
     execution: Option<crate::options::Execution>,
-    /// Where compiled plugins are cached [default: a folder in the user's cache directory]
+    /// Folder for compiled plugins [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     artifact_cache: Option<PathBuf>,
 }

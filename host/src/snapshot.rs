@@ -16,9 +16,9 @@ const AFTER_HELP: &str = "\
 A snapshot contains only what scheduling reads. Containers keep their name, image, resources and ports; Secrets and ConfigMaps are
 left out. `berth simulate -f` reads a snapshot.
 
-With --redact every name is a digest: of objects, namespaces, labels that are not Kubernetes' own, images. Within one snapshot the same
-name has the same digest, so that selectors and references still match. Annotations are left out. Numbers stay as they are: how many
-pods exist, and what they request.
+With --redact, digests replace the names of objects, namespaces and images, and all labels that are not Kubernetes' own. Within one
+snapshot the same name has the same digest, so selectors and references still match. Annotations are left out. The number of
+pods and the requests of pods stay as they are.
 
 Examples:
   berth snapshot --from-cluster --to cluster.json

@@ -1,5 +1,5 @@
-//! `berth top`: a running scheduler in a terminal. `screen` draws it; this module asks the scheduler and handles the
-//! keys.
+//! `berth top`: a running scheduler in a terminal. `screen` draws the scheduler's state; this module asks the scheduler
+//! and handles the keys.
 
 mod screen;
 
@@ -70,7 +70,7 @@ pub(crate) fn run(top: &Top) -> Result<()> {
         let client = top.server.client().await?;
         let first = client.overview().await?;
         let screen = Screen::new(first);
-        // A panic restores the terminal too.
+        // A panic also restores the terminal.
         let mut terminal = ratatui::try_init().context("cannot open the terminal")?;
         let shown = show(&mut terminal, screen, &client, top.interval).await;
         ratatui::restore();
@@ -95,7 +95,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
                         return Ok(());
                     }
                 }
-                // The terminal's size changed, and the next turn of the loop draws it again.
+                // The terminal's size changed, and the next turn of the loop draws the screen again.
                 Some(_) => {}
                 None => return Ok(()),
             },
@@ -103,7 +103,7 @@ async fn show(terminal: &mut DefaultTerminal, mut screen: Screen, client: &Admin
     }
 }
 
-/// Carries out the command of a key. Returns whether to go on.
+/// Carries out the command of a key. Returns whether to continue.
 async fn press(screen: &mut Screen, key: KeyEvent, client: &AdminClient) -> bool {
     match key.code {
         KeyCode::Char('q') => return false,

@@ -1,5 +1,5 @@
-//! `cargo xtask deny`: runs cargo-deny on all dependencies, by the rules of `deny.toml`. It checks licences, sources,
-//! duplicate versions and known advisories.
+//! `cargo xtask deny`: runs cargo-deny on all dependencies, by the rules of `deny.toml`. The command checks licences,
+//! sources, duplicate versions and known advisories.
 
 use std::{
     path::{Path, PathBuf},
@@ -82,7 +82,7 @@ fn program() -> Result<PathBuf> {
     Ok(own)
 }
 
-/// Fetches the database. Returns whether it is present and fresh.
+/// Fetches the database. Returns whether the database is present and fresh.
 fn fetch(program: &str) -> Result<bool> {
     let mut process = Command::new(program)
         .args(["fetch", "db"])

@@ -1,9 +1,9 @@
 //! `cargo xtask dist`: `berth` as users get it, in one file.
 //!
-//! A release build without line tables and names of functions: a user that wants them in backtraces and CPU profiles
-//! uses `cargo build --release`. The program then compiles its own components for all processors that it supports, and
-//! appends them to a copy of itself. A machine that never ran it therefore need not compile them for `--execution
-//! wasm`.
+//! A release build without line tables and names of functions: for names in backtraces and CPU profiles, use `cargo
+//! build --release`. The program then compiles its own components for all processors that it supports, and appends the
+//! compiled components to a copy of itself. A machine that never ran the program therefore need not compile the
+//! components for `--execution wasm`.
 
 use std::{
     fs,

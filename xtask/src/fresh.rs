@@ -14,7 +14,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// Variables that a fresh machine has too, or that describe the way to the package registries.
+/// Variables that a fresh machine also has, or that describe the way to the package registries.
 const KEPT: [&str; 12] = [
     "TERM",
     "LANG",

@@ -104,8 +104,8 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
         format!("-rss_limit_mb={MEMORY_MEGABYTES}"),
         format!("-max_len={MAX_BYTES}"),
     ];
-    // Sanitizers need the nightly toolchain, and safe Rust gains little from them. Overflow checks and debug assertions
-    // are on by default.
+    // Sanitizers need the nightly toolchain, and find little in safe Rust. Overflow checks and debug assertions are on
+    // by default.
     let mut arguments = vec!["fuzz", "run", "--sanitizer", "none", target, &corpus, &seeds, "--"];
     arguments.extend(limits.iter().map(String::as_str));
     run_with("cargo", &arguments, &[])

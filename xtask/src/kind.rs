@@ -1,10 +1,10 @@
 //! `cargo xtask kind`: a release on a cluster of real kubelets, which kind (<https://kind.sigs.k8s.io>) runs in
 //! containers.
 //!
-//! The API server is asked about every object of the manifests. Then Berth runs beside kube-scheduler, with a plugin of
-//! its own, over a crash of its leader and an upgrade, and in kube-scheduler's place and back. After each step a
-//! Deployment must have all of its pods running. This needs a container engine, so a machine without one says that it
-//! was not run.
+//! The API server is asked about every object of the manifests. Then Berth runs beside kube-scheduler, with a plugin,
+//! over a crash of its leader and an upgrade. Berth then replaces kube-scheduler, and kube-scheduler replaces Berth.
+//! After each step a Deployment must have all of its pods running. This needs a container engine, so on a machine
+//! without a container engine, the command says that it did not run.
 
 use std::{
     env, fs,
@@ -31,7 +31,7 @@ apiVersion: kind.x-k8s.io/v1alpha4
 nodes: [{role: control-plane}, {role: worker}, {role: worker}]
 ";
 
-/// Where the kubelet finds kube-scheduler, and where it does not.
+/// A folder in which the kubelet finds kube-scheduler's manifest, and a folder in which it does not.
 const MANIFEST: &str = "/etc/kubernetes/manifests/kube-scheduler.yaml";
 const ASIDE: &str = "/root/kube-scheduler.yaml";
 
@@ -117,7 +117,7 @@ fn unpack(release: &Path, to: &Path) -> Result<()> {
         let archive = file(release, ending)?.display().to_string();
         run("tar", &["-C", &to, "--strip-components=1", "-xf", &archive])?;
     }
-    // The overlays stand beside the base, as in the repository.
+    // The overlays are beside the base, as in the repository.
     for folder in ["base", "overlays"] {
         let (from, beside) = (Path::new(&to).join("kustomize").join(folder), Path::new(&to).join(folder));
         fs::rename(&from, &beside).with_context(|| from.display().to_string())?;
@@ -194,7 +194,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Installs the release before, if there is one, and then the new release over it.
+    /// Installs the previous release, if there is one, and then the new release over the previous release.
     fn upgrade(&self, before: Option<&Path>, release: &Path) -> Result<()> {
         match before {
             Some(before) => {

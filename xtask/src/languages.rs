@@ -156,14 +156,14 @@ mod tests {
 
     use super::*;
 
-    /// The names of the tests in a file, without those that a macro makes.
+    /// The names of the tests in a file, without the tests that a macro makes.
     fn names(text: &str) -> Vec<String> {
         let after = text.split("#[test]").skip(1);
         let name = |rest: &str| Some(rest.split_once("fn ")?.1.split_once('(')?.0.to_owned());
         after.filter_map(name).filter(|name| !name.starts_with('$')).collect()
     }
 
-    /// `--exact` leaves out without a word what is not listed.
+    /// `--exact` silently leaves out tests that are not listed.
     #[test]
     fn every_test_of_the_languages_is_run() {
         let listed = [COMMON, C, PYTHON, JAVASCRIPT, GO].concat();

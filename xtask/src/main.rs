@@ -1,4 +1,4 @@
-//! `cargo xtask`: the commands of a contributor. They need only rustup and a C compiler.
+//! `cargo xtask`: the commands of a contributor. The commands need only rustup and a C compiler.
 
 mod checks;
 mod confined;

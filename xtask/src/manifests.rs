@@ -78,7 +78,7 @@ pub(crate) fn render_overlay(folder: &Path, to: &Path) -> Result<()> {
     succeeds(Command::new("kubectl").arg("kustomize").arg(folder).stdout(file), &folder.display().to_string())
 }
 
-/// Writes the objects of the chart, without values of its own, to a file. The chart is a folder or an archive.
+/// Writes the objects of the chart, with its default values, to a file. The chart is a folder or an archive.
 pub(crate) fn render_chart(chart: &Path, to: &Path) -> Result<()> {
     let python = virtual_environment()?;
     succeeds(Command::new(python).arg("deploy/check/render.py").args([chart, to]), "deploy/check/render.py")

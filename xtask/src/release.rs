@@ -72,7 +72,7 @@ impl Architecture {
         Ok(linker)
     }
 
-    /// The emulator that runs programs of this architecture; `None` on a machine that runs them itself.
+    /// The emulator that runs programs of this architecture; `None` on a machine of this architecture.
     ///
     /// # Errors
     /// The emulator is not installed.
@@ -108,9 +108,9 @@ impl Architecture {
 /// A release in progress.
 struct Release {
     version: String,
-    /// The commit, with `-dirty` if the tree differs from it.
+    /// The commit, with `-dirty` if the tree differs from the commit.
     commit: String,
-    /// Seconds since 1970 at which it was committed.
+    /// The time of the commit, in seconds since 1970.
     epoch: String,
     /// The folder of the finished files.
     out: PathBuf,
@@ -160,7 +160,7 @@ impl Release {
             packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
         let version = host["version"].as_str().context("the host has no version")?.to_owned();
         let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
-        // The program contains the folder of SDKs as it is, so files that git ignores count there.
+        // The program contains the whole folder of SDKs, so files that git ignores also count.
         let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--", "sdks"];
         if !output_of("git", &["status", "--porcelain"])?.is_empty() || !output_of("git", &ignored)?.is_empty() {
             eprintln!("warning: the working tree differs from the commit: do not publish this release");

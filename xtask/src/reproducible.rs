@@ -1,9 +1,9 @@
 //! `cargo xtask reproducible`: the same sources, lock file and toolchain make the same bytes in every directory.
 //!
 //! The command builds twice, in two directories and with two homes of cargo. By default it builds one component: it
-//! copies the tracked files, and `berth plugin build` builds a built-in plugin. Embedded built-ins are compiled with the
-//! same flags. With `--release` it makes a whole release from two clones of HEAD, and compares all files. That takes as
-//! long as two releases.
+//! copies the tracked files, and `berth plugin build` builds a built-in plugin. Embedded built-ins are compiled with
+//! the same flags. With `--release` it makes a whole release from two clones of HEAD, and compares all files. This
+//! option takes as long as two releases.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! A sandbox in a process of its own, and kubectl, which talks to it.
+//! A sandbox in a separate process, and kubectl, which uses this sandbox.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -9,14 +9,15 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store it.
+/// The operator of Prometheus defines this kind. A definition that accepts any object is enough to store objects of
+/// this kind.
 pub(crate) const SERVICE_MONITOR: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"servicemonitors.monitoring.coreos.com"},"spec":{"group":"monitoring.coreos.com","scope":"Namespaced",
 "names":{"plural":"servicemonitors","singular":"servicemonitor","kind":"ServiceMonitor","listKind":"ServiceMonitorList"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",
 "x-kubernetes-preserve-unknown-fields":true}}}]}}"#;
 
-/// A sandbox without a scheduler. It ends when the value is dropped.
+/// A sandbox without a scheduler. The sandbox ends when the value is dropped.
 pub(crate) struct Sandbox {
     process: Child,
     kubeconfig: PathBuf,

@@ -1,7 +1,7 @@
 //! `cargo xtask sdk-bench`: the gain from `sync-pods` and `reuse` for a plugin in each language.
 //!
 //! One plugin in each language is built three times, with fewer lines of its `plugin.wit` each time. `berth bench` then
-//! runs with each of them in turn, and without a plugin.
+//! runs with each build, one after the other, and without a plugin.
 
 use std::{
     env, fs,

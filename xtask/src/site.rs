@@ -1,8 +1,8 @@
 //! `cargo xtask site`: the guide as a website, with a folder for each version.
 //!
-//! mdBook makes the pages and the search. The folders of other versions stay as they are, so a site grows release by
-//! release: fetch what is published, run the command, publish the result. `versions.json` lists the folders. A script in
-//! each page (`docs/versions.js`) reads the list and offers the other versions. Every link inside the new folder is
+//! mdBook makes the pages and the search. The folders of other versions do not change, so a site grows release by
+//! release: fetch the published site, run the command, publish the result. `versions.json` lists the folders. A script
+//! in each page (`docs/versions.js`) reads the list and offers the other versions. Every link inside the new folder is
 //! checked.
 
 mod links;
@@ -35,7 +35,7 @@ pub(crate) fn site(arguments: &[String]) -> Result<()> {
     let Options { out, version } = options(arguments)?;
     let mdbook = mdbook()?;
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    // mdBook takes a relative folder as one below the book.
+    // mdBook treats a relative folder as a folder below the book.
     let out = out.canonicalize().with_context(|| out.display().to_string())?;
     let folder = out.join(&version);
     if folder.exists() {
@@ -123,7 +123,7 @@ fn versions(site: &Path) -> Result<Vec<String>> {
     Ok(versions)
 }
 
-/// The key by which versions are ordered: releases before all others, by their numbers, a release after its
+/// The key by which versions are ordered: releases before all other versions, by their numbers, a release after its
 /// pre-releases.
 fn age(version: &str) -> (bool, Vec<u64>, bool, String) {
     let digits = version.strip_prefix('v').unwrap_or(version);

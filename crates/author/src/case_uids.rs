@@ -1,4 +1,4 @@
-//! The uids of pods in cases. A pod has one uid from the first step to the last: its own, or `namespace/name`.
+//! The uids of pods in cases. A pod has one uid from the first step to the last step: its own uid, or `namespace/name`.
 
 use serde_json::{Value, json};
 

@@ -22,8 +22,8 @@ pub struct PartOfWords {
 }
 
 impl CaseWords {
-    /// The expected words if the text is as expected, otherwise the text. An answer that is as expected thus equals the
-    /// expectation, and `--update` leaves it as the author wrote it.
+    /// The expected words if the text is as expected, otherwise the text. An expected answer thus equals the
+    /// expectation, and `--update` does not change the author's text.
     pub(crate) fn or_said(&self, text: String) -> Self {
         let is_expected = match self {
             Self::Text(expected) => *expected == text,

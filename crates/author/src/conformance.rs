@@ -37,7 +37,7 @@ pub enum CheckOutcome {
     NotApplicable,
     /// A call failed during the check. The failure is reported once, under another property.
     Unchecked,
-    /// The plugin lacks the property. The text says what went wrong, and where.
+    /// The plugin lacks the property. The text describes the failure and its place.
     Failed(String),
 }
 
@@ -177,7 +177,7 @@ fn empty_cluster(factory: &dyn PluginFactory, situation: &Situation, seed: u64) 
 fn huge_cluster(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     let mut cluster = FullCluster::new(factory, situation, seed, 5000)?;
     cluster.ask(&mut Unobserved)?;
-    // Dry runs, too, which `bench` does not time.
+    // Also dry runs, which `bench` does not time.
     for _ in 0..3 {
         let pod = cluster.next_pod()?;
         cluster.harness.ask(&pod)?;
@@ -198,7 +198,7 @@ fn repeats_itself(factory: &dyn PluginFactory, situation: &Situation, seed: u64)
     Ok(true)
 }
 
-/// Compares every fifth round. A difference makes it compare every round, which finds the delta that causes the
+/// Compares every fifth round. After a difference, every round is compared, which finds the delta that causes the
 /// difference.
 fn follows_deltas(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     match follows_deltas_every(5, factory, situation, seed) {
@@ -311,8 +311,8 @@ struct RandomCluster<'s> {
 }
 
 impl<'s> RandomCluster<'s> {
-    /// A cluster with `n_nodes` random nodes. A cluster without nodes stays empty: the situation's objects are left out
-    /// too.
+    /// A cluster with `n_nodes` random nodes. A cluster without nodes stays empty: the situation's objects are also
+    /// left out.
     fn new(
         factory: &dyn PluginFactory,
         situation: &'s Situation,

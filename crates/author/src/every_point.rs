@@ -5,7 +5,7 @@ use berth_model::{Node, NodeIdx, NodeSet, Pod, api};
 
 use crate::{harness::PluginHarness, placing::Fits};
 
-/// Takes a pod through all points as far as the plugin lets it pass. Reserve is also undone, as when a binding fails.
+/// Takes a pod through all points until the plugin rejects the pod. Reserve is also undone, as when a binding fails.
 ///
 /// # Errors
 /// The plugin lost its instance. The error is the status of the first call that failed. Answers are not checked.
@@ -136,7 +136,7 @@ fn lives(plugin: &mut dyn Plugin, answer: Option<Status>) -> Result<(), Status> 
 mod tests {
     use super::*;
 
-    /// The event, and whether the node existed before and exists after it; `None` if it is hidden.
+    /// The event, and whether the node existed before and exists after the event; `None` if the node is hidden.
     fn asked(events: Option<Vec<ClusterEvent>>) -> (u32, Option<(bool, bool)>) {
         let manifest = Manifest { events_to_register: events, ..Manifest::default() };
         let node = Node::default();

@@ -1,5 +1,5 @@
-//! The cluster that `berth plugin bench` times a plugin on, and the questions about it. `verify` asks the same
-//! questions, so a plugin that `verify` accepts does not fault in `bench`.
+//! The cluster with which `berth plugin bench` times a plugin, and the questions about this cluster. `verify` asks the
+//! same questions, so a plugin that `verify` accepts does not fault in `bench`.
 
 use berth_framework::{Call, ObjectKind, Plugin, PluginFactory, Status};
 use berth_model::{NodeSet, Pod, api};
@@ -20,14 +20,14 @@ pub(crate) const PODS_PER_NODE: u64 = 10;
 /// takes much longer to make than to place.
 const N_DIFFERENT: u64 = 1000;
 
-/// A situation with further nodes, and ten pods on each node. The plugin has not seen it yet.
+/// A situation with further nodes, and ten pods on each node. The plugin has not received the cluster yet.
 pub(crate) struct FullCluster<'s> {
     pub(crate) harness: PluginHarness,
     situation: &'s Situation,
     random: Random,
     /// Pods on nodes that serve as templates for all other pods. Each has the names of its last copy.
     different: Vec<Placed>,
-    /// Whether the plugin sees pods as objects, too.
+    /// Whether the plugin also sees pods as objects.
     sees_pod_objects: bool,
     n_asked: u64,
 }

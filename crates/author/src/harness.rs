@@ -1,4 +1,5 @@
-//! A configured plugin, and a cluster in memory that it follows. The plugin is called as the scheduler calls it.
+//! A configured plugin, and a cluster in memory that the plugin follows. The plugin is called in the same way as by the
+//! scheduler.
 
 use berth_framework::{BuildError, Call, DryRunCase, Grants, Needs, Plugin, PluginFactory, RejectedNodes, Status};
 use berth_model::{NodeIdx, ObjectKey, Pod, Time, api};
@@ -135,7 +136,7 @@ impl PluginHarness {
         &mut *self.plugin
     }
 
-    /// The answer of Filter about one node without some of its pods and with others.
+    /// The answer of Filter about one node without some of its pods and with other pods.
     ///
     /// # Errors
     /// The node does not exist, the plugin fails, or the plugin has no Filter.
@@ -166,8 +167,8 @@ impl PluginHarness {
         }
     }
 
-    /// Takes a pod that waits at Permit through the points after it. Returns what they answer; `None` if it does not wait
-    /// there.
+    /// Takes a pod that waits at Permit through the later points. Returns the answers of these points; `None` if the
+    /// pod does not wait at Permit.
     ///
     /// # Errors
     /// The plugin fails.
@@ -185,15 +186,15 @@ impl PluginHarness {
         Ok(Some(answers))
     }
 
-    /// Changes a pod that waits. Returns the name of its node; `None` if it does not wait.
+    /// Changes a pod that waits. Returns the name of its node; `None` if the pod does not wait.
     pub(crate) fn change_waiting(&mut self, pod: Pod) -> Option<String> {
         let waiting = self.waiting.get_mut(pod.uid.as_str())?;
         (waiting.pod, waiting.is_changed) = (pod, true);
         Some(self.cluster.node_name(waiting.node).to_owned())
     }
 
-    /// Asks the point again that holds the pod, and takes the pod through the points after it if the plugin lets it go
-    /// on. Returns what they answer; `None` if the pod does not wait.
+    /// Asks again the point that holds the pod, and takes the pod through the later points if the plugin releases the
+    /// pod. Returns the answers; `None` if the pod does not wait.
     ///
     /// # Errors
     /// The plugin fails.
@@ -327,7 +328,7 @@ impl PluginHarness {
     }
 }
 
-/// Takes in what the point answered that holds the pod. Effects that were not granted are not carried out. `own` is the
+/// Handles the answer of the point that holds the pod. Effects that were not granted are not carried out. `own` is the
 /// pod.
 fn hold(waiting: &mut WaitingPod, held_at: HeldAt, answers: &PluginAnswers, now: Time, needs: &Needs, own: &ObjectKey) {
     let answer = match held_at {

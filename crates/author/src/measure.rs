@@ -43,8 +43,8 @@ pub struct MeasuredPlugin {
     pub uncalled: Vec<String>,
 }
 
-/// Times a plugin on a random cluster of this size. The pods are those of the situation, or random pods if the
-/// situation has no pods.
+/// Times a plugin on a random cluster of this size. The pods come from the situation, or are random if the situation
+/// has no pods.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
@@ -177,8 +177,8 @@ mod tests {
 
     use super::*;
 
-    /// A plugin that rejects every node if its arguments say `reject`, and every pod if they say `refuse`. Otherwise it has
-    /// nothing to filter, and scores. If its arguments say `pods`, it fails as soon as it does not see the pods on nodes as
+    /// A plugin that rejects every node if its arguments say `reject`, and every pod if they say `refuse`. Otherwise it
+    /// has nothing to filter, and scores. If its arguments say `pods`, it fails if it does not see the pods on nodes as
     /// objects.
     #[derive(Debug)]
     struct ScoresOnly {

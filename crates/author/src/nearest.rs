@@ -1,6 +1,6 @@
 //! The known name that an author probably meant by an unknown name.
 
-/// The nearest of the known names. A third of the letters may differ, and capital letters count as small ones.
+/// The nearest of the known names. A third of the letters may differ, and capital letters count as small letters.
 pub(crate) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let lower = name.to_lowercase();
     let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());

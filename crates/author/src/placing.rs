@@ -45,13 +45,13 @@ pub(crate) enum Target {
     Bind(NodeIdx),
     /// The pod goes to this node, until another plugin or the API server rejects the binding.
     BindingFails(NodeIdx),
-    /// The pod goes to this node, and stays at Permit or PreBind if the plugin holds it there.
+    /// The pod goes to this node, and stays at Permit or PreBind if the plugin holds the pod at this point.
     Waits(NodeIdx),
 }
 
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then
-/// Unreserve. A binding that fails ends after Permit. The waits of a pod count as over at once, unless the target says
-/// that it waits. Returns where the plugin holds the pod then: the cycle is still open.
+/// Unreserve. A binding that fails ends after Permit. The waits of a pod end immediately, unless the target says that
+/// the pod waits. Returns the point at which the plugin holds the pod; the cycle is then still open.
 pub(crate) fn place(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -79,8 +79,8 @@ pub(crate) fn place(
     }
 }
 
-/// Calls Permit again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
-/// Permit, or Unreserve. Returns where the plugin holds the pod now.
+/// Calls Permit again about a pod that waits there. If the plugin no longer holds the pod, calls the points after
+/// Permit, or Unreserve. Returns the point at which the plugin now holds the pod.
 pub(crate) fn permit_again(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -98,8 +98,8 @@ pub(crate) fn permit_again(
     None
 }
 
-/// Calls PreBind again about a pod that waits there. If the plugin holds the pod no longer, it calls the points after
-/// PreBind, or Unreserve. Returns where the plugin holds the pod now.
+/// Calls PreBind again about a pod that waits there. If the plugin no longer holds the pod, calls the points after
+/// PreBind, or Unreserve. Returns the point at which the plugin now holds the pod.
 pub(crate) fn pre_bind_again(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
@@ -224,14 +224,14 @@ pub(crate) fn post_filter(
         Some(RejectedNodes { status: status.clone(), nodes: NodeSet::from_iter([node]) })
     });
     let rejections: Vec<RejectedNodes> = by_others.iter().cloned().chain(with_status).collect();
-    // Nodes that PreFilter leaves out have this status in the scheduler, too.
+    // Nodes that PreFilter leaves out also have this status in the scheduler.
     let left_out = answers.restriction.as_ref();
     let left_out = left_out.map(|_| Status::unresolvable(format!("node(s) didn't satisfy plugin(s) [{plugin_name}]")));
     let absent = answers.pre_filter.as_ref().or(left_out.as_ref());
     let failure = Failure { rejections: &rejections, absent, nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = match point.post_filter(call, &failure, &mut Fits) {
         Ok(outcome) => outcome,
-        // The scheduler takes a rejection as an outcome, too.
+        // The scheduler also treats a rejection as an outcome.
         Err(status) if status.code.is_rejected() => PostFilterOutcome { status, nominate: None, effects: Vec::new() },
         Err(status) => return Err(status),
     };

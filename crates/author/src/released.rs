@@ -1,5 +1,5 @@
-//! The pods whose wait ends in a step: an effect lets a pod at Permit go on or rejects it, or the plugin is asked again
-//! at Permit or PreBind because an object that it waits for has changed.
+//! The pods whose wait ends in a step: an effect releases or rejects a pod at Permit, or the plugin is asked again at
+//! Permit or PreBind because an object that it waits for has changed.
 
 use berth_framework::{Grants, Status};
 use berth_model::ObjectKey;
@@ -19,7 +19,7 @@ pub(crate) fn ask_again(
     let mut all = PluginAnswers::default();
     for uid in harness.waiting().for_objects(changed) {
         let held_at = harness.waiting().held_at(&uid);
-        // An effect about a pod before this one may have ended the wait.
+        // An effect about an earlier pod may have ended the wait.
         let Some(mut answers) = harness.ask_again(&uid, grants)? else { continue };
         follow_effects(harness, &mut answers, grants)?;
         if harness.waiting().held_at(&uid) != held_at {

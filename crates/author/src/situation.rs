@@ -78,7 +78,7 @@ impl Situation {
         Some(pod)
     }
 
-    /// Puts objects, nodes and the pods on them into the cluster.
+    /// Puts objects, nodes and the pods on nodes into the cluster.
     pub(crate) fn enter(&self, harness: &mut PluginHarness) -> Result<(), HarnessError> {
         if let Some(now) = self.now {
             harness.cluster_mut().set_now(now);

@@ -222,7 +222,7 @@ impl CaseStep {
             changed.push(core_object("Pod", &self.pod));
         }
         let ended = ask_again(harness, &changed, host.grants()).map_err(CaseError::Plugin)?;
-        // The attempt of a pod that waits is under way, so no earlier point is asked about it.
+        // The attempt of a waiting pod has already begun, so no earlier point is asked about this pod.
         let mut answers = if waits {
             PluginAnswers::default()
         } else {

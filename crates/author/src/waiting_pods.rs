@@ -1,4 +1,4 @@
-//! The pods of a case that wait at Permit or PreBind, with the cycles that are still open for them.
+//! The pods of a case that wait at Permit or PreBind, with their open cycles.
 
 use std::collections::BTreeMap;
 

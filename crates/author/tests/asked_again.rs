@@ -9,8 +9,8 @@ use berth_framework::{
 };
 use berth_model::NodeIdx;
 
-/// Holds a pod of priority 0 until a ConfigMap or the pod itself changes, lets a pod of priority 1 go on, and turns
-/// others down. A pod of priority 2 goes on with an event.
+/// Holds a pod of priority 0 until a ConfigMap or the pod itself changes, lets a pod of priority 1 continue, and
+/// rejects others. A pod of priority 2 continues with an event.
 #[derive(Debug, Default)]
 struct Holds {
     n_reserved: u32,
@@ -156,7 +156,7 @@ fn an_object_that_changes_asks_again() {
         format!("  - objects: [{{apiVersion: v1, kind: ConfigMap, metadata: {{namespace: team, name: {name}}}}}]\n")
     };
     assert_eq!(differences(&(map("rules") + &map("others"))), Vec::<String>::new());
-    // The plugin answers alike, so the pod waits until 60 seconds after the first wait.
+    // The plugin gives the same answer, so the pod waits until 60 seconds after the first wait.
     let late = "  - now: 2026-11-23T09:00:59Z\n    objects: [{apiVersion: v1, kind: ConfigMap, metadata: {namespace: \
                 team, name: rules}}]\n  - now: 2026-11-23T09:01:00Z\n    pod: {metadata: {name: other, namespace: \
                 team}, spec: {priority: 2}}\n    bindTo: a\n    expect: {preBind: {effects: [{event: {warning: false, \

@@ -403,13 +403,13 @@ fn keys_that_no_pod_and_no_node_has_are_refused() {
     assert_eq!(told("event: {resource: Node, actions: [Add], new: {spc: {}}}"), format!("event.new: {spec}"));
     let object = told("objects: [{apiVersion: v1, kind: Service, metadata: {nam: a}, whatever: 1}]");
     assert!(object.starts_with("objects[0].metadata: unknown field `nam`"), "{object}");
-    // A key on several lines gets no line, since the wrong one would mislead.
+    // If a key is on several lines, the error names no line, because a wrong line would mislead.
     let twice = refusal("nodes: [{metadata: {lables: {}}},\n      {metadata: {lables: {}}}]");
     let place = "cases.yaml: cases[0].steps[0].nodes[0].metadata: unknown field `lables` (did you mean `labels`?), ";
     assert!(twice.starts_with(place), "{twice}");
 }
 
-/// A key on one line gives the line.
+/// If a key is on one line, the error names the line.
 #[test]
 fn an_object_of_another_form_is_refused_with_its_place() {
     let told = |step: &str| refusal(step).lines().next().unwrap_or_default().to_owned();
@@ -437,7 +437,7 @@ fn a_pod_on_no_node_is_refused() {
     assert_eq!(told(", spec: {nodeName: a}"), "");
 }
 
-/// The parser knows no key there, only the line.
+/// The parser does not know the key at this place, but only the line.
 #[test]
 fn a_wrong_indent_is_refused_with_its_line() {
     let told = refusal("nodes: []\n   expect: {}");

@@ -155,6 +155,6 @@ fn a_wait_for_a_kind_that_the_manifest_does_not_name_is_in_vain() {
                 it would never be asked again when that object changes: add v1/Pod to `objects`, and grant \
                 `reads: [v1/Pod]`";
     let gone = "  - gonePods: [team/other]\n";
-    // If the plugin were asked again, it would wait in vain in step 2 as well.
+    // If the plugin were asked again, it would also wait in vain in step 2.
     assert_eq!(differences("waits-for-a-pod", "waitsOn", gone), [told]);
 }

@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::NodeSet;
 
-/// Nominates the first node whose rejection says that it is full. The plugin has no Filter.
+/// Nominates the first node whose rejection says that the node is full. The plugin has no Filter.
 #[derive(Debug)]
 struct MakesRoom;
 
@@ -102,7 +102,7 @@ fn post_filter_is_asked_about_nodes_that_others_reject() {
     assert_eq!(differences(&format!("{others}\n    expect: {{postFilter: {answer}}}")), Vec::<String>::new());
 }
 
-/// The scheduler takes the error as a rejection, too. An error ends the case.
+/// The scheduler also treats the error as a rejection. An error ends the case.
 #[test]
 fn a_rejection_may_come_as_an_error_of_post_filter() {
     let by = |reason: &str| {

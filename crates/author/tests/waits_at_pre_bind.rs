@@ -10,8 +10,8 @@ use berth_framework::{
 };
 use berth_model::NodeIdx;
 
-/// At PreBind, holds a pod of priority 0 until a ConfigMap or the pod itself changes, lets a pod of priority 1 go on with
-/// an event, and fails for others. At Permit, holds a pod of priority 5 until it changes.
+/// At PreBind, holds a pod of priority 0 until a ConfigMap or the pod itself changes, lets a pod of priority 1 continue
+/// with an event, and fails for others. At Permit, holds a pod of priority 5 until it changes.
 #[derive(Debug, Default)]
 struct Prepares {
     n_reserved: u32,
@@ -189,8 +189,8 @@ fn a_pod_that_changes_fails() {
     assert_eq!(differences(&(changed(3, lost) + &counted(1))), Vec::<String>::new());
 }
 
-/// The plugin answers alike, so the pod waits until 60 seconds after the first wait. A change to an object that the
-/// plugin did not name asks nothing.
+/// The plugin gives the same answer, so the pod waits until 60 seconds after the first wait. A change to an object that
+/// the plugin did not name asks nothing.
 #[test]
 fn an_object_that_changes_asks_again() {
     let map = |name: &str, now: &str| {
@@ -220,7 +220,7 @@ fn a_pod_that_permit_lets_go_on_waits_at_pre_bind() {
     let now_at_pre_bind =
         format!("{{released: {{team/web: {{preBind: {{effects: [{}]}}}}}}}}", waits(&format!("{MAP}, {OWN}")));
     let bound = format!("{{released: {{team/web: {{{}}}}}}}", told(1));
-    // The time of Permit does not count any more.
+    // The time of Permit no longer counts.
     let later = "  - now: 2026-11-23T09:00:45Z\n";
     let steps = begins + &changed(0, &now_at_pre_bind) + later + &changed(1, &bound);
     assert_eq!(differences_of(&steps, Grants::ALL), Vec::<String>::new());

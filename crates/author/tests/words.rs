@@ -119,7 +119,7 @@ fn words_are_compared_where_a_case_expects_some() {
     assert!(differences(&unknown).concat().contains(told), "{:?}", differences(&unknown));
 }
 
-/// Words that are as expected stay as the author wrote them, in full or in part.
+/// If the words are as expected, the author's text does not change, in full or in part.
 #[test]
 fn an_update_writes_the_words_down() {
     let wrong = CASES.replace("explain: priority -1 counts here", "explain: nobody counts");

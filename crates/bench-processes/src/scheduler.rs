@@ -59,7 +59,7 @@ impl SchedulerProcess {
 
 impl Drop for SchedulerProcess {
     fn drop(&mut self) {
-        // The process may have ended by itself.
+        // The process may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -80,7 +80,7 @@ fn berth(server: &RunningServer, run: &BerthRun, conditions: &RunConditions) -> 
 fn kube_scheduler(file: &Path, server: &RunningServer, conditions: &RunConditions) -> Result<Command> {
     let mut command = Command::new(file);
     command.arg("--config").arg(write_config(server, conditions)?).args(["--secure-port", "0", "--v", "0"]);
-    // kube-scheduler logs each event that it cannot write when it ends.
+    // At its end, kube-scheduler logs each event that it could not write.
     command.stderr(Stdio::null());
     Ok(command)
 }

@@ -47,7 +47,7 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // The process may have ended by itself.
+        // The process may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -207,7 +207,7 @@ impl Objects<'_> {
     pub(crate) async fn create_all(&self, objects: Vec<Value>) -> Result<()> {
         let Some(first) = objects.first() else { return Ok(()) };
         let mut creator = self.creator.clone();
-        // The creator looks the kind up for the first object, and its clones then know it.
+        // The creator asks for the kind of the first object, and its clones then know the kind.
         self.create(&mut creator, first).await?;
         stream::iter(objects.iter().skip(1))
             .map(|object| {

@@ -67,7 +67,7 @@ impl Users {
         AskingUsers { answers, tasks }
     }
 
-    /// The words in the runner's name; empty if nobody asks.
+    /// The words in the runner's name; empty without users.
     pub(crate) fn words(self) -> String {
         let view = match self.view {
             View::Now => "",
@@ -98,7 +98,7 @@ impl AskingUsers {
     }
 }
 
-/// Shows a view of the page, and follows it.
+/// Shows a view of the page, and follows the view's updates.
 async fn browse(socket: PathBuf, view: &'static str, answers: Arc<Mutex<AnswerTimes>>) {
     let time = loop {
         let asked = Instant::now();

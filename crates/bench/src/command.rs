@@ -27,7 +27,8 @@ pub struct Measure {
     /// Size of the workload: scheduler_perf's largest performance test, or a tenth or a fiftieth of it
     #[arg(long, default_value = "full", value_name = "full|medium|small")]
     pub size: Scale,
-    /// Number of nodes; the number of pods changes in proportion. Workloads with one node keep one [default: as --size says]
+    /// Number of nodes; the number of pods changes in proportion. Workloads with one node keep one node [default: as
+    /// --size says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub nodes: Option<u32>,
     /// Number of pods to measure [default: as --size or --nodes say]
@@ -36,21 +37,22 @@ pub struct Measure {
     /// Number of small pods that are on the nodes before the measurement starts, in addition to the workload's pods
     #[arg(long, value_name = "N")]
     pub placed: Option<u32>,
-    /// Number of equivalence classes into which the measured pods are divided in turn; the classes differ in a label
+    /// Number of equivalence classes of the measured pods. The pods belong to the classes alternately, and the classes
+    /// differ in a label
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub classes: u16,
-    /// Create this many pods a second, whether the scheduler keeps up or not, and measure the time from creation to
-    /// binding [default: all pods are there before the clock starts]
+    /// Create this number of pods a second, even if the scheduler is slower, and measure the time from creation to
+    /// binding [default: all pods exist before the clock starts]
     #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
     /// percentageOfNodesToScore, as in KubeSchedulerConfiguration; 0 adapts it to the size of the cluster
     #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     pub percentage_of_nodes_to_score: u8,
-    /// Whether the scheduler keeps answers of plugins for equivalent pods; `both` also checks that the pods go to the
-    /// same nodes
+    /// Whether the scheduler keeps answers of plugins for equivalent pods; `both` measures both and checks that the
+    /// pods go to the same nodes
     #[arg(long, default_value = "on")]
     pub equivalence_cache: CacheUse,
-    /// How often each workload is run; medians are shown
+    /// Number of runs of each workload; medians are shown
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: u16,
     /// Output for people or for programs

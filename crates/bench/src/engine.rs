@@ -1,8 +1,8 @@
-//! A scene through the scheduling core, with an API server that accepts everything at once.
+//! A scene through the scheduling core, with an API server that accepts every request immediately.
 //!
-//! Every pod costs as much as it costs a real scheduler between the decoded watch event and the request to bind. The
-//! two events that follow are included: the API server's answer, and the watch event that shows the pod on its node.
-//! The cost of decoding objects is deliberately absent: pods are decoded before the clock starts.
+//! Every pod costs as much as in a real scheduler between the decoded watch event and the request to bind. The two
+//! events that follow are included: the API server's answer, and the watch event that shows the pod on its node. The
+//! cost of decoding objects is deliberately absent: pods are decoded before the clock starts.
 //!
 //! `berth simulate` has the same API server, and the same loop that drives the scheduler and the API server
 //! ([`berth_what_if::Simulation`]).
@@ -36,7 +36,7 @@ use crate::{
 /// The number of bound pods between two calls that report the progress.
 const TOLD_EVERY: usize = 256;
 
-/// The prefix of the names of pods that come while others are measured, and that do not count.
+/// The prefix of the names of pods that come during the measurement but do not count.
 const CHURN: &str = "churn-";
 
 /// Makes the profile for each run, which must be called [`SCHEDULER_NAME`].

@@ -65,7 +65,7 @@ pub struct Figures {
     /// themselves. `None` if no user asked.
     #[serde(default)]
     pub copy: Option<ThreadCost>,
-    /// Allocations for each pod, where they are counted.
+    /// Allocations for each pod, if allocations are counted.
     pub allocations_per_pod: Option<f64>,
     /// The peak memory of the scheduler's process, in megabytes.
     pub peak_megabytes: Option<f64>,
@@ -200,8 +200,8 @@ impl Figures {
         ]
     }
 
-    /// The new figures divided by the figures of the same subject in an earlier run. If that run lacks them, the
-    /// divisors are the figures of the same pods with another runner.
+    /// The new figures divided by the figures of the same subject in an earlier run. If that run has no such figures,
+    /// the divisors are the figures of the same pods with another runner.
     #[must_use]
     pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
         let same = before.iter().find(|before| before.subject == self.subject);

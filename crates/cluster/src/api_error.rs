@@ -7,7 +7,8 @@ use kube::core::Status;
 /// One failed attempt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestFailure {
-    /// The API server refused the request. Its message is kept unchanged, because it ends up in events and conditions.
+    /// The API server refused the request. The server's message is kept unchanged, because it appears in events and
+    /// conditions.
     #[error("{}", text(.0))]
     Api(Box<Status>),
     /// The request has no usable answer. The server may or may not have carried it out.

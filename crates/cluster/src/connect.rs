@@ -43,7 +43,7 @@ mod tests;
 pub struct ConnectOptions {
     /// The only file to use.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig that replaces its current one.
+    /// A context of the kubeconfig that replaces the current context.
     pub context: Option<String>,
     /// The API server's address, which replaces the kubeconfig's. Without a kubeconfig, the server must accept requests
     /// without credentials.
@@ -51,7 +51,8 @@ pub struct ConnectOptions {
     /// The address of another server that knows the users of the cluster, such as a scheduler. The cluster is found as
     /// usual, and its credentials are used at the other server.
     pub other_server: Option<String>,
-    /// A PEM file with the certificates that vouch for `server` or `other_server`. It replaces the kubeconfig's.
+    /// A PEM file with the certificates that vouch for `server` or `other_server`. This file replaces the kubeconfig's
+    /// authorities.
     pub certificate_authority: Option<PathBuf>,
     /// The user agent of each request. The API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,

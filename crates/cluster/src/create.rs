@@ -43,8 +43,8 @@ impl Creator {
         Self { client, kinds: HashMap::new() }
     }
 
-    /// Creates `manifest` and returns the object as the server stored it. The namespace is `default` if the manifest
-    /// lacks a namespace that its kind needs.
+    /// Creates `manifest` and returns the object as the server stored it. The namespace is `default` if the kind needs
+    /// a namespace and the manifest has none.
     ///
     /// # Errors
     /// The manifest is not an object, its kind is unknown, or the server refused it.

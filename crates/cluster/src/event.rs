@@ -1,10 +1,10 @@
 //! Events: the scheduler's messages to users about a pod, as `events.k8s.io/v1` objects.
 //!
 //! [`EventRecorder::record`] never waits. It queues the event for a background task, which folds repetitions into
-//! series (`event/series.rs`) and sends the other events. Profiles take turns, and so do namespaces within a profile,
-//! so a flood of events from one plugin delays no other profile's events. An event that the API server refuses is
-//! dropped. An event that finds tens of thousands waiting is dropped too, and counted: events are not essential, and
-//! must not hold up scheduling.
+//! series (`event/series.rs`) and sends the other events. Profiles take turns, and namespaces within a profile take
+//! turns, so a flood of events from one plugin delays no other profile's events. An event that the API server refuses
+//! is dropped. If tens of thousands of events wait, a new event is dropped and counted: events are not essential, and
+//! must not delay scheduling.
 
 use std::{
     borrow::Cow,
@@ -64,8 +64,8 @@ pub struct NewEvent {
     pub action: Cow<'static, str>,
     /// The message. Cut off at 1024 bytes.
     pub note: String,
-    /// Whether a different message makes a different event. If not, events are folded into one, which keeps the first
-    /// message, as in kube-scheduler.
+    /// Whether a different message makes a different event. If not, events are combined into one event, which keeps the
+    /// first message, as in kube-scheduler.
     pub note_counts: bool,
     pub regarding: ObjectReference,
     pub related: Option<ObjectReference>,
@@ -73,8 +73,8 @@ pub struct NewEvent {
     pub reporting_controller: Arc<str>,
 }
 
-/// Sends events in the background. A recorder is cheap to clone. The task behind it ends when the last clone is dropped
-/// and all queued events are sent.
+/// Sends events in the background. A recorder is cheap to clone. The background task ends when the last clone is
+/// dropped and all queued events are sent.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Command>,
@@ -87,7 +87,7 @@ pub struct EventRecorder {
 #[derive(Debug)]
 enum Command {
     Record(Box<NewEvent>),
-    /// Answers once everything that was queued before is sent or given up.
+    /// Answers once all events that were queued before are sent or dropped.
     Flush(oneshot::Sender<()>),
 }
 
@@ -111,14 +111,14 @@ impl EventRecorder {
     }
 
     /// Queues an event and cuts its texts to the API's limits. Drops the event if 50,000 are already waiting, unless
-    /// its profile has few of them. Never waits.
+    /// its profile has few waiting events. Never waits.
     pub fn record(&self, event: NewEvent) {
         if self.queue.try_send(Command::Record(Box::new(series::shorten(event)))).is_err() {
             self.n_dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until the task behind the recorder has ended. While clones exist, it ends only by a panic.
+    /// Waits until the task behind the recorder has ended. While clones exist, the task ends only by a panic.
     pub async fn closed(&self) {
         self.queue.closed().await;
     }
@@ -133,7 +133,7 @@ impl EventRecorder {
         self.queue.max_capacity() - self.queue.capacity() + self.n_unwritten.load(Ordering::Relaxed)
     }
 
-    /// Waits until all events recorded before are sent or given up. Returns false if `timeout` came first.
+    /// Waits until all events recorded before are sent or dropped. Returns false if `timeout` came first.
     pub async fn flush(&self, timeout: Duration) -> bool {
         let flushed = async {
             let (done, wait) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! A queue for a shared resource, in a fair order: profiles take turns, and so do namespaces within a profile. The
+//! A queue for a shared resource, in a fair order: profiles take turns, and namespaces within a profile take turns. The
 //! items of one namespace keep their order.
 
 use std::{
@@ -42,7 +42,7 @@ impl<Q> Default for Rotation<Q> {
 }
 
 impl<Q: Default> Rotation<Q> {
-    /// The queue of this name. A new one has the last turn.
+    /// The queue of this name. A new queue has the last turn.
     fn queue(&mut self, name: &Arc<str>) -> &mut Q {
         if !self.queues.contains_key(name) {
             self.turns.push_back(Arc::clone(name));

@@ -1,15 +1,15 @@
-//! Leader election: the replica that holds a Lease works, and the others stand by.
+//! Leader election: the replica that holds a Lease schedules, and the other replicas wait.
 //!
 //! Candidates write the Lease as client-go's `tools/leaderelection` does, so replicas of kube-scheduler and of Berth can
 //! compete for the same Lease. `candidate` decides what may be written. This module reads and writes the Lease,
 //! every write on condition that no other candidate wrote in between.
 //!
-//! A leader has lost the Lease for good if it could not renew the Lease within the renew deadline, or if it sees another
-//! holder: its work must stop before the Lease runs out. The deadline counts from the start of the last write that succeeded, which is before
-//! any other candidate can have seen it.
+//! A leader has finally lost the Lease if it could not renew the Lease within the renew deadline, or if it sees another
+//! holder: its work must stop before the Lease runs out. The deadline counts from the start of the last write that
+//! succeeded, which is before any other candidate can have seen it.
 //!
 //! In a coordinated election (KEP-4355), the API server's coordinator gives the Lease to one of the candidates, and the
-//! others never take it. `candidacy` keeps the LeaseCandidate from which the coordinator chooses.
+//! other candidates never take the Lease. `candidacy` keeps the LeaseCandidate from which the coordinator chooses.
 
 use std::{
     sync::{
@@ -61,11 +61,11 @@ const TOLERANCE: Duration = Duration::from_secs(20);
 pub struct ElectionSettings {
     pub namespace: String,
     pub name: String,
-    /// A text that identifies only this process, over restarts too.
+    /// A text that identifies only this process, even over restarts.
     pub identity: String,
     /// The component that sends the events about the election. kube-scheduler uses the name of its first profile.
     pub component: String,
-    /// The time after which others take over if the Lease has not changed. It is written in whole seconds.
+    /// The time after which others take over if the Lease has not changed. The time is written in whole seconds.
     pub lease_duration: Duration,
     /// A leader that could not renew the Lease for this time gives up. Shorter than `lease_duration`.
     pub renew_deadline: Duration,
@@ -91,7 +91,7 @@ enum Standing {
     Waiting { leader: Option<Arc<str>> },
     /// The candidate leads. `renewed` is the time of the last renewal.
     Leading { renewed: Instant },
-    /// Leadership is lost for good.
+    /// Leadership is lost and cannot come back.
     Lost(LeadershipLost),
 }
 
@@ -128,8 +128,8 @@ pub struct Leadership {
 }
 
 impl Elector {
-    /// Starts to compete once `ready` is done. A candidate that is dropped stops competing. If it led, others must wait
-    /// until the Lease expires.
+    /// Starts to compete once `ready` is done. A candidate that is dropped stops competing. If this candidate led,
+    /// others must wait until the Lease expires.
     ///
     /// This must be called inside a tokio runtime.
     #[must_use]
@@ -156,7 +156,7 @@ impl Elector {
         self.standing.clone()
     }
 
-    /// Releases a Lease that is held. Call this when the work is done, because another candidate may begin at once.
+    /// Releases a Lease that is held. Call this when the work is done, because another candidate may begin immediately.
     pub async fn release(self) {
         // The task has ended if the lead was lost.
         let _ = self.stop.send(());
@@ -222,7 +222,7 @@ impl Leadership {
         self.is_candidate.as_ref().map(|is_candidate| *is_candidate.borrow())
     }
 
-    /// Whether the candidate is healthy: false for a leader that has not renewed for long and still goes on, as
+    /// Whether the candidate is healthy: false for a leader that has not renewed the Lease for long and still works, as
     /// client-go's `HealthzAdaptor` sees it.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
@@ -354,7 +354,7 @@ impl Election {
                 }
                 Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not acquired; trying again"),
             }
-            // The wait is up to 1.2 times longer, as in client-go, so that candidates do not come all at once.
+            // The wait is up to 1.2 times longer, as in client-go, so that candidates do not all come at the same time.
             sleep(self.settings.retry_period + self.settings.retry_period * jitter(120) / 100).await;
         }
     }

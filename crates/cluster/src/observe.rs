@@ -21,7 +21,7 @@ pub trait RequestObserver: Send + Sync + 'static {
     /// The answer to a request has begun, or the request has failed.
     fn answered(&self, request: &ObservedRequest<'_>);
 
-    /// The body of an answer was read, or given up. `n_bytes` is the size of the part that was read, after
+    /// The body of an answer was read to its end or dropped. `n_bytes` is the size of the part that was read, after
     /// decompression. Watches are not reported.
     fn read(&self, method: &str, n_bytes: u64);
 }
@@ -38,7 +38,7 @@ pub struct ObservedRequest<'a> {
     pub n_bytes: Option<u64>,
     /// The time for which the client's rate limit delayed the request; `None` if no limit applies to the request.
     pub rate_limited: Option<Duration>,
-    /// Whether the request repeats one that failed.
+    /// Whether the request repeats a failed request.
     pub is_retry: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct ObservedRequest<'a> {
 #[derive(Clone, Copy)]
 struct RateLimited(Duration);
 
-/// The mark of a request that repeats one that failed.
+/// The mark of a request that repeats a failed request.
 #[derive(Clone, Copy)]
 struct Retry;
 
@@ -55,7 +55,7 @@ pub(crate) fn note_rate_limit<B>(request: &mut Request<B>, waited: Duration) {
     request.extensions_mut().insert(RateLimited(waited));
 }
 
-/// Notes for the observer that the request repeats one that failed.
+/// Notes for the observer that the request repeats a failed request.
 pub(crate) fn note_retry<B>(request: &mut Request<B>) {
     request.extensions_mut().insert(Retry);
 }

@@ -17,7 +17,7 @@ use crate::fair_queue::{FairQueue, Flow};
 pub struct RequestRate {
     /// The number of requests per second in the long run. Zero or less means no bound.
     pub per_second: f64,
-    /// The number of requests that may be sent at once, after a quiet time.
+    /// The number of requests that may be sent in a burst, after a quiet time.
     pub burst: u32,
 }
 
@@ -89,14 +89,14 @@ impl Throttle {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }))
     }
 
-    /// Sets the rate from this call on, for waiting requests too.
+    /// Sets the rate from this call on, also for waiting requests.
     pub(crate) fn set(&self, rate: RequestRate) {
         self.0.state().pace = Pace::new(rate);
         self.0.changed.notify_one();
     }
 
-    /// Waits until one more request may be sent, and returns the time that this took. Profiles take turns, and so do
-    /// namespaces within a profile.
+    /// Waits until one more request may be sent, and returns the time that this took. Profiles take turns, and
+    /// namespaces within a profile take turns.
     pub(crate) async fn wait(&self, urgency: Urgency, flow: &Flow) -> Duration {
         let now = Instant::now();
         let turn = {
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// A request that is due at once must not use a timer, which fires only with the next whole millisecond.
+    /// A request that is due immediately must not use a timer, which fires only with the next whole millisecond.
     #[test]
     fn a_request_that_need_not_wait_goes_at_once() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -42,7 +42,7 @@ pub(crate) async fn json<T: DeserializeOwned>(
 
 /// Sends the request like [`json`], and repeats it as often as an overloaded server asks for it with `Retry-After`, as
 /// client-go does. `limit` is for all tries together. If a server asks for more time than is left, its refusal is
-/// returned at once.
+/// returned immediately.
 ///
 /// # Errors
 /// Fails as [`json`] does.
@@ -77,7 +77,8 @@ pub(crate) async fn bytes(
     request: Request<Vec<u8>>,
     limit: Duration,
 ) -> Result<Vec<u8>, RequestFailure> {
-    // The future is boxed, so that thousands of writes that wait for their turn keep no room for a request under way.
+    // The future is boxed, so that thousands of writes that wait for their turn keep no memory for a request in
+    // progress.
     let answer = Box::pin(async { Ok(send(client, request).await?.into_body().collect_bytes().await?.into()) });
     tokio::time::timeout(limit, answer).await.map_err(|_| RequestFailure::TimedOut(limit))?
 }
@@ -94,7 +95,7 @@ pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<R
     if !code.is_client_error() && !code.is_server_error() {
         return Ok(answer);
     }
-    // The header may also contain an HTTP date. API servers do not send a date, and client-go ignores a date too.
+    // The header may also contain an HTTP date. API servers do not send a date, and client-go also ignores a date.
     let retry_after = answer.headers().get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()).unwrap_or(0);
     let body = answer.into_body().collect_bytes().await?;

@@ -22,13 +22,13 @@ pub(crate) struct RetryPolicy {
     pub(crate) first_wait: Duration,
     /// The factor from each wait to the next.
     pub(crate) factor: u32,
-    /// The maximum part of a wait that is added to it, in percent.
+    /// The maximum part of a wait that is added to the wait, in percent.
     pub(crate) jitter_percent: u32,
     pub(crate) retry_on: fn(&RequestFailure) -> bool,
 }
 
 impl RetryPolicy {
-    /// Retries only when the server asks for them.
+    /// Retries only when the server asks for a retry.
     pub(crate) const AS_ASKED: Self =
         Self { tries: 1, first_wait: Duration::ZERO, factor: 1, jitter_percent: 0, retry_on: |_| false };
 }

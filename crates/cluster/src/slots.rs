@@ -44,7 +44,7 @@ impl Slots {
         })))
     }
 
-    /// Waits for a slot. Dropping the future gives up the place in the order.
+    /// Waits for a slot. If the future is dropped, its place in the order is lost.
     pub(crate) async fn acquire(&self, flow: &Flow) -> Option<Slot> {
         let (sender, receiver) = oneshot::channel();
         self.state().waiting.push(flow, sender);

@@ -4,8 +4,8 @@ use std::{any::Any, panic};
 
 use tokio::task::JoinError;
 
-/// Continues the panic of another task. If that task was cancelled, the runtime is shutting down, and this task ends
-/// too, without printing anything.
+/// Continues the panic of another task. If that task was cancelled, the runtime is shutting down, and this task also
+/// ends, without printing anything.
 pub fn end_as(error: JoinError) -> ! {
     let cause: Box<dyn Any + Send> = error.try_into_panic().unwrap_or_else(|cancelled| Box::new(cancelled));
     panic::resume_unwind(cause)

@@ -3,7 +3,7 @@
 //! The client is kube's own, except for the connections. kube's connections speak only HTTP/1.1 and have no keep-alive,
 //! so the client notices late that a peer vanished. The connections of this module are client-go's
 //! (`k8s.io/client-go/transport/cache.go`, `k8s.io/apimachinery/pkg/util/net/http.go`): HTTP/2 over TLS if the server
-//! has it, pings over HTTP/2, and TCP keep-alive below both. A connection is given up if its peer sends nothing for 45
+//! has it, pings over HTTP/2, and TCP keep-alive below both. A connection is closed if its peer sends nothing for 45
 //! seconds.
 //!
 //! The client never repeats a request, since only a writer can decide which requests may be repeated.
@@ -153,7 +153,7 @@ impl Transport {
 /// The way to the server that `config` names. It uses the timeouts, proxy, certificates and headers of `config`, but
 /// not its `default_retry`. The call may run a credential plugin.
 ///
-/// It must be made inside a tokio runtime.
+/// This must be called inside a tokio runtime.
 pub(crate) fn transport(config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     let mut connector = boxed(http_connector());
     if let Some(proxy) = &config.proxy_url {
@@ -265,14 +265,14 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport
     Ok(Transport { certificate, ..Transport::new(service.map_err(Into::into), &config.default_namespace) })
 }
 
-/// Whether every pod needs this kind of request: its binding, its status or its events. Such requests have a connection
-/// of their own, so that they wait neither for watches nor for slow requests of plugins.
+/// Whether every pod needs this kind of request: its binding, its status or its events. Such requests have a separate
+/// connection, so that they wait neither for watches nor for slow requests of plugins.
 fn is_about_pod(path: &str) -> bool {
     let is_of_pod = path.contains("/pods/") && (path.ends_with("/binding") || path.ends_with("/status"));
     is_of_pod || path.ends_with("/events") || path.contains("/events/")
 }
 
-/// The validity of the client's own certificate, if it has one.
+/// The validity of the client's own certificate, if the client has a certificate.
 fn validity(tls: &ClientConfig) -> Option<Validity> {
     let own = tls.client_auth_cert_resolver.resolve(&[], &[])?;
     let (_, certificate) = parse_x509_certificate(own.cert.first()?).ok()?;

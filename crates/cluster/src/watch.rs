@@ -1,7 +1,7 @@
 //! Watches: the cluster's pods, nodes and other requested kinds, as one stream of [`WatchEvent`]s.
 //!
-//! Each kind has a task of its own that lists, watches, reconnects and relists (`watch/session.rs`). All tasks send to
-//! one bounded channel. If its reader is slow, the tasks wait, and in the end the API server waits too: nothing is
+//! Each kind has a separate task that lists, watches, reconnects and relists (`watch/session.rs`). All tasks send to
+//! one bounded channel. If its reader is slow, the tasks wait, and in the end the API server also waits: nothing is
 //! dropped.
 //!
 //! The watches make the following promises to the reader. An object is applied before it is deleted. An object that
@@ -12,8 +12,8 @@
 //! [`WatchHandle::tell_pods_again`] asked for.
 //!
 //! `kube::runtime::watcher` is not used. That watcher relists at resource version 0, which may go back in time after an
-//! API server failed over. It restarts at once and for ever if a server keeps closing the connection. One object that
-//! it cannot decode loses the whole page.
+//! API server failed over. That watcher also restarts immediately and for ever if a server keeps closing the
+//! connection. If it cannot decode one object, it loses the whole page.
 
 use std::{
     fmt,
@@ -42,8 +42,8 @@ mod wire;
 
 /// A change in the cluster.
 ///
-/// A deleted object is its last state, as the API server sent it. If it vanished unseen, only `name`, `namespace` and
-/// `uid` of its metadata are set.
+/// A deleted object is its last state, as the API server sent it. If the object vanished unseen, only `name`,
+/// `namespace` and `uid` of its metadata are set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
     PodApplied(Box<api::Pod>),

@@ -2,10 +2,10 @@
 //!
 //! A [`Writer`] retries failures that may be temporary and reports other failures as one [`WriteError`]. All clones of
 //! a writer share bounds on open requests, so that a burst of decisions cannot overload the API server. Bindings,
-//! status patches and all other requests have separate bounds, because a slow admission webhook must not hold up
+//! status patches and all other requests have separate bounds, because a slow admission webhook must not delay
 //! bindings. A request that waits between two tries holds no slot. Profiles take turns for slots and for the rate, and
-//! so do namespaces within a profile ([`Flow`]), so that a profile or namespace with many requests holds up no other.
-//! kube-scheduler has one order for all.
+//! namespaces within a profile take turns ([`Flow`]), so that a profile or namespace with many requests delays no other
+//! profile or namespace. kube-scheduler has one order for all.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -36,9 +36,9 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-/// The number of bindings that one writer and its clones keep open at a time. A scheduler needs fewer to saturate an
-/// API server at a few milliseconds per request. The number is also small enough for one connection for each binding,
-/// which HTTP/1.1 requires.
+/// The number of bindings that one writer and its clones keep open at a time. A scheduler needs fewer open bindings to
+/// saturate an API server at a few milliseconds per request. The number is also small enough for one connection for
+/// each binding, which HTTP/1.1 requires.
 const MAX_OPEN_BINDINGS: usize = 64;
 
 /// The maximum number of open patches of pods' status. These patches are less urgent than bindings.
@@ -197,7 +197,7 @@ impl Writer {
         Err(failure.into())
     }
 
-    /// Writes the differences between `patch` and the status from which it was made. Sends no request without a
+    /// Writes the differences between `patch` and the status from which it was made. Sends no request if there is no
     /// difference.
     pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
         let Some(body) = patch.body(clock::now()) else { return Ok(()) };
@@ -216,8 +216,8 @@ impl Writer {
     /// it. The writer does not check budgets, because the scheduler has already checked them.
     ///
     /// The pod is read first: its present conditions determine the patch, and a pod that is being deleted is left
-    /// alone. It is read again after a conflict. The pod counts as gone only if it is then being deleted, or if another
-    /// pod has its name.
+    /// alone. The pod is read again after a conflict. The pod counts as gone only if the pod is then being deleted, or
+    /// if another pod has its name.
     pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         match self.mark_and_delete(pod, message).await {
             Err(WriteError::NotFound { .. } | WriteError::Leaving { .. }) => Ok(Evicted::AlreadyGone),

@@ -51,7 +51,7 @@ const KUBE_SCHEDULERS_LEASE: LeaseName<'static> = LeaseName { namespace: "kube-s
 /// The API server's answers to the first questions.
 pub(crate) struct Answer {
     connection: Result<Connection, ConnectError>,
-    /// The server's facts, and how long it takes to answer; `None` without a connection.
+    /// The server's facts, and the time that the server takes to answer; `None` without a connection.
     facts: Option<Result<(ServerInfo, Duration), ServerInfoError>>,
 }
 
@@ -79,7 +79,7 @@ impl Answer {
     }
 }
 
-/// Checks the cluster. `version` is what `--emulated-version` gives.
+/// Checks the cluster. `version` is the value of `--emulated-version`.
 pub(crate) async fn look(
     cluster: &Cluster,
     Answer { connection, facts }: Answer,
@@ -172,7 +172,7 @@ fn latency(took: Duration, findings: &mut Findings) {
     }
 }
 
-/// Checks whether decisions follow the rules of the API server's release. `asked` is what `--emulated-version` gives.
+/// Checks whether decisions follow the rules of the API server's release. `asked` is the value of `--emulated-version`.
 fn release(version: &str, asked: Option<KubernetesVersion>, findings: &mut Findings) {
     if let Some(asked) = asked {
         let nearest = KubernetesVersion::from(asked.nearest().0);

@@ -1,7 +1,7 @@
 //! Checks of an operator's setup, each with advice: `berth doctor` prints them.
 //!
 //! The checks use the code that would run the setup, and change only what `berth run` would change. Each area is a
-//! module that adds its findings. An area that cannot be checked is a finding too, and the other areas are still
+//! module that adds its findings. An area that cannot be checked is also a finding, and the other areas are still
 //! checked.
 
 mod cluster;
@@ -29,7 +29,7 @@ pub struct Options {
     pub audit_log: Option<PathBuf>,
     /// The TracingConfiguration, if there is one.
     pub tracing_config_file: Option<PathBuf>,
-    /// The options about plugins. Unless a version is given, their features are those of the API server's release.
+    /// The options about plugins. Unless a version is given, the features come from the API server's release.
     pub plugins: PluginHostOptions,
     /// The version that `--emulated-version` gives.
     pub version: Option<KubernetesVersion>,

@@ -100,19 +100,13 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "tls-cert-file",
         Text,
-        Serving(
-            "Certificate of the server, with those of intermediate authorities, as PEM; read again when it changes",
-        ),
+        Serving("Certificates of the server and of intermediate authorities, as PEM; read again when the file changes"),
     ),
-    flag(
-        "tls-cipher-suites",
-        List,
-        Serving("Cipher suites of TLS 1.2, by the names of Go [default: all that Berth has]"),
-    ),
+    flag("tls-cipher-suites", List, Serving("Cipher suites of TLS 1.2, by Go's names [default: all that Berth has]")),
     flag(
         "tls-curve-preferences",
         List,
-        Serving("Curves by the numbers of Go, the preferred curve first: 23, 24, 29 [default: all]"),
+        Serving("Curves by Go's numbers, the preferred curve first: 23, 24, 29 [default: all]"),
     ),
     flag(
         "tls-min-version",
@@ -138,7 +132,7 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "authentication-skip-lookup",
         Switch,
-        Serving("Do not look up the cluster's certificate authorities for clients"),
+        Serving("Do not ask the cluster for the certificate authorities of clients"),
     ),
     flag(
         "authentication-token-webhook-cache-ttl",

@@ -1,7 +1,7 @@
 //! One request to the collector, over gRPC or HTTP.
 //!
 //! The gRPC protocol (`PROTOCOL-HTTP2.md` in grpc) is one POST over HTTP/2: five bytes before the message, and the
-//! status in the trailers. This is all that a unary call needs, so that no gRPC library is used.
+//! status in the trailers. A unary call needs nothing else, so this crate uses no gRPC library.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
@@ -67,7 +67,7 @@ impl ExportError {
     }
 }
 
-/// The connection to a collector. It is opened with the first request.
+/// The connection to a collector. The connection is opened with the first request.
 #[derive(Debug)]
 pub(crate) struct Collector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,

@@ -1,4 +1,4 @@
-//! The address of the collector, and the way to speak to it.
+//! The address of the collector, and the protocol.
 //!
 //! Kubernetes' components take an address such as `localhost:4317` and speak gRPC without TLS. The libraries of
 //! OpenTelemetry take a URL and speak HTTP. Both forms are accepted. The variables of OpenTelemetry
@@ -120,7 +120,7 @@ fn read_protocol(name: &str, value: &str) -> Result<Protocol, DestinationError> 
     }
 }
 
-/// Without a protocol, an address without a scheme stands for gRPC, and a URL for HTTP.
+/// Without a protocol, an address without a scheme means gRPC, and a URL means HTTP.
 fn read_endpoint(text: &str, protocol: Option<Protocol>, is_whole: bool) -> Result<(Uri, Protocol), &'static str> {
     const NEITHER: &str = "use an address such as \"localhost:4317\", or a URL that begins with http:// or https://";
     let (text, default) = match text.split_once("://") {

@@ -1,7 +1,7 @@
 //! The queue of spans, and the task that sends them in batches.
 //!
-//! Nobody waits for the collector. A span for which the queue has no room is dropped. The task sends one batch at a
-//! time. It sends a batch again after some failures, and gives it up after [`MAX_TRIES`].
+//! No caller waits for the collector. A span for which the queue has no room is dropped. The task sends one batch at a
+//! time. The task sends a batch again after some failures, and drops the batch after [`MAX_TRIES`].
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -40,7 +40,7 @@ pub trait ExportObserver: Send + Sync + 'static {
 
 enum Message {
     Span(Box<Span>),
-    /// Answer once all earlier spans were sent or given up.
+    /// Answer once all earlier spans were sent or dropped.
     Flush(oneshot::Sender<()>),
 }
 
@@ -65,7 +65,7 @@ impl SpanSender {
         }
     }
 
-    /// Waits until all spans were sent or given up, for at most `limit`.
+    /// Waits until all spans were sent or dropped, for at most `limit`.
     pub async fn flush(&self, limit: Duration) {
         let (done, finished) = oneshot::channel();
         let flushed = async {
@@ -133,7 +133,7 @@ impl Exporter {
         }
     }
 
-    /// The next batch; `None` once there is no sender any more.
+    /// The next batch; `None` once all senders are dropped.
     async fn next_batch(&mut self) -> Option<Batch> {
         let mut batch = Batch::default();
         batch.add(self.waiting.recv().await?);

@@ -4,8 +4,8 @@
 //! it. [`exporter`] returns a [`SpanSender`], which never waits, and the task that sends spans in batches. Spans for
 //! which there is no room are dropped and counted.
 //!
-//! The SDK of OpenTelemetry is deliberately absent. It measures time itself, keeps the current span in the thread and
-//! asks for the sampling of each span. Here, the caller has all of that already.
+//! The SDK of OpenTelemetry is deliberately absent. The SDK measures time itself, keeps the current span in the thread
+//! and asks for the sampling of each span. Here, the caller already has all of this data.
 
 mod client;
 mod destination;

@@ -1,8 +1,8 @@
 //! The messages of the protocol, with the numbers of their fields
 //! (`opentelemetry/proto/{collector/trace,common,resource,trace}/v1/*.proto` in opentelemetry-proto 1.10).
 //!
-//! They are written by hand, because the crate `opentelemetry-proto` brings the SDK with it. Fields that Berth never
-//! sets are left out; a reader skips unknown fields.
+//! The messages are written by hand, because the crate `opentelemetry-proto` brings the SDK with it. Fields that Berth
+//! never sets are left out; a reader skips unknown fields.
 
 use prost::{Message, Oneof};
 

@@ -1,4 +1,4 @@
-//! The page's forms: a user gives orders about plugins and asks what-if questions with them.
+//! The page's forms, with which a user gives orders about plugins and asks what-if questions.
 //!
 //! A form and its answer are documents that do not update themselves, so both work without the page's script. The
 //! scheduler accepts a form only from its own site: the browser says from which site a request comes, in a header that

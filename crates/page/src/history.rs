@@ -1,4 +1,4 @@
-//! A few numbers of the last hour, and all numbers of the last minute. Rates are computed from them.
+//! A few numbers of the last hour, and all numbers of the last minute. Rates are computed from these numbers.
 
 use std::{
     collections::VecDeque,

@@ -1,12 +1,13 @@
 //! The page: a view of a running scheduler in a browser.
 //!
-//! [`views`] renders everything from the scheduler's totals, its copy, its metrics and its explanations. They all come
-//! through one trait, [`Source`]. The address of a view contains its filters. If a browser does not run the page's script, it shows
-//! the state at the time of its request. The script is one small file. It receives newer renderings from the same
-//! address as Server-Sent Events ([`server`]).
+//! [`views`] renders everything from the scheduler's totals, its copy, its metrics and its explanations. All of this
+//! data comes through one trait, [`Source`]. The address of a view contains its filters. If a browser does not run the
+//! page's script, the browser shows the state at the time of its request. The script is one small file. It receives
+//! newer renderings from the same address as Server-Sent Events ([`server`]).
 //!
-//! Data from the cluster is always text and never markup: the templates escape it, and the Content-Security-Policy
-//! allows only the page's own script to run. The API server decides which user may see which data ([`viewer`]).
+//! Data from the cluster is always text and never markup: the templates escape the data, and the
+//! Content-Security-Policy allows only the page's own script to run. The API server decides which user may see which
+//! data ([`viewer`]).
 
 mod answers;
 mod forms;
@@ -38,8 +39,8 @@ pub use self::{
 
 /// The source of the data that the page shows.
 pub trait Source: ReadModel {
-    /// The scheduler's state in a few numbers, as it is now, or as it was when the scheduler last answered. `None` if it
-    /// never did.
+    /// The scheduler's current state in a few numbers, or the state when the scheduler last answered. `None` if the
+    /// scheduler never answered.
     fn totals(&self) -> impl Future<Output = Option<Totals>> + Send;
 
     /// The reason why a pod is on its node or waits, with a report on a node of the caller's choice. `user` is the

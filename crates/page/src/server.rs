@@ -1,5 +1,5 @@
-//! The routes: the views, their style and script, and the sign-in. Every answer has the same headers. They allow the
-//! browser to run and fetch only the page's own script and style.
+//! The routes: the views, their style and script, and the sign-in. Every answer has the same headers. The headers allow
+//! the browser to run and fetch only the page's own script and style.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -94,7 +94,7 @@ async fn identify(Extension(user): Extension<RequestUser>, mut request: Request,
 }
 
 /// `/overview`, the content of the first view as JSON. Callers with a [`RequestUser`] see pods and plugins if the API
-/// server allows it. Callers without one use the socket, and may see everything.
+/// server allows it. Callers without a user use the socket, and may see everything.
 pub fn overview_routes<S: Source>(page: Page<S>) -> Router {
     let answer = async |State(page): State<Page<S>>, user: Option<Extension<RequestUser>>| {
         let viewer = user.map_or(Viewer::Owner, |Extension(user)| Viewer::User(user));
@@ -226,7 +226,7 @@ struct SignIn {
     token: String,
 }
 
-/// Stores the token in a cookie. The next request shows whether it is valid.
+/// Stores the token in a cookie. The next request shows whether the token is valid.
 async fn sign_in(Form(SignIn { token }): Form<SignIn>) -> Response {
     let token = token.trim();
     let is_token = !token.is_empty()

@@ -1,6 +1,6 @@
 //! Views that were made a moment ago. Browsers that show the same address share one view.
 //!
-//! Each browser's right to see a view is checked before it gets a shared view.
+//! Each browser's right to see a view is checked before the browser gets a shared view.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ const MAX_KEPT: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedViews(Arc<std::sync::Mutex<HashMap<String, Slot>>>);
 
-/// The lock is held while the view is made, so that it is made only once.
+/// The lock is held while the view is made, so that the view is made only once.
 type Slot = Arc<Mutex<Option<Made>>>;
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl SharedViews {
         Ok(view)
     }
 
-    /// Forgets the view of an address, because something that it shows was changed.
+    /// Forgets the view of an address, because the data of the view has changed.
     pub(crate) fn forget(&self, address: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(address);
     }

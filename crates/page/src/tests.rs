@@ -291,7 +291,7 @@ async fn every_node_has_a_cell_and_every_row_can_be_reached() {
     assert_eq!(get(&page, "/page/nodes?from=x").await.0, StatusCode::BAD_REQUEST);
 }
 
-/// A copy has to follow each change of a pod. The view that people leave open all day does without one.
+/// A copy must follow each change of a pod. The view that users leave open all day needs no copy.
 #[tokio::test]
 async fn the_first_view_needs_no_copy_of_the_scheduler() {
     let scheduler = Hostile { nodes: 3, pods: 2, ..Hostile::default() };

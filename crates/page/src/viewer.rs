@@ -8,8 +8,8 @@ use crate::SourceError;
 /// The user of the page.
 #[derive(Clone, Debug)]
 pub(crate) enum Viewer {
-    /// Any user of this machine, because the scheduler belongs to a sandbox. They see everything, and may not control
-    /// plugins.
+    /// Any user of this machine, because the scheduler belongs to a sandbox. These users see everything, and may not
+    /// control plugins.
     Anyone,
     /// The scheduler's own user.
     Owner,
@@ -25,7 +25,7 @@ pub(crate) enum Refusal {
     Source(#[from] SourceError),
     #[error("{0}")]
     Address(String),
-    /// The plugin is not as the user saw it. The text is its name.
+    /// The plugin has changed since the user saw it. The text is the plugin's name.
     #[error("plugin {0} changed after this form was shown: look at it again")]
     Changed(String),
 }

@@ -11,10 +11,10 @@ pub trait WhatIf: fmt::Debug + Send + Sync {
     fn answer(&self, question: WhatIfQuestion) -> BoxFuture<'_, Result<Vec<u8>, WhatIfError>>;
 }
 
-/// The component that answers what-if questions, `None` if the scheduler answers no what-if questions.
+/// The component that answers what-if questions; `None` if the scheduler answers no such questions.
 pub type WhatIfService = Option<Arc<dyn WhatIf>>;
 
-/// The placement of these pods, on the cluster as it is and on the cluster with these changes.
+/// The placement of these pods, on the unchanged cluster and on the cluster with these changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WhatIfQuestion {
     /// Manifests of pods and workloads, in YAML or JSON.

@@ -1,5 +1,5 @@
-//! The client of `/admin/plugins` and `/explain`. It uses the scheduler's Unix socket, or the HTTPS port with a token
-//! or as the user of a kubeconfig.
+//! The client of `/admin/plugins` and `/explain`. The client uses the scheduler's Unix socket, or the HTTPS port with a
+//! token or as the user of a kubeconfig.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ pub struct AdminClient {
 #[derive(Debug)]
 enum Place {
     Socket(PathBuf),
-    /// The address, and the file with the certificates that vouch for it.
+    /// The address, and the file with the certificates that vouch for the server.
     Https(Uri, PathBuf),
     /// A connection with the credentials of a kubeconfig.
     AsUser(Connection),

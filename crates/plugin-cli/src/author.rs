@@ -33,7 +33,7 @@ pub enum Command {
     Bench(bench::Bench),
     /// Show a component's name, interfaces, needs and grants
     Inspect(inspect::Inspect),
-    /// Check what the contract requires of every plugin, and with --key its signature
+    /// Check that a plugin follows the contract, and with --key check the plugin's signature
     Verify(verify::Verify),
     /// Make a pair of keys to sign plugins with
     Keygen(signing::Keygen),

@@ -140,7 +140,7 @@ fn list_of_needs(needs: &Needs) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// The grants of each serving binary. If no binary serves, they are the grants that a new one would get.
+/// The grants of each serving binary. If no binary serves, the grants that a new binary would get.
 fn granted(plugin: &PluginReport) -> Vec<(String, String)> {
     if let [] | [_] = plugin.binaries.as_slice() {
         return grant_rows(&plugin.grants, "");

@@ -40,13 +40,13 @@ pub enum Command {
     },
     /// Show everything about one plugin
     Describe(One),
-    /// Read the plugin's file again and try it, even if it was refused before
+    /// Read the plugin's file again and try the file, even if it was refused before
     Reload(One),
-    /// Switch a plugin on again
+    /// Enable a plugin that was disabled
     Enable(One),
-    /// Switch a plugin off: pods are scheduled as if no profile named it
+    /// Disable a plugin: pods are scheduled as if no profile named the plugin
     Disable(One),
-    /// Go back to the binary that served before; the present binary is not tried again until its file changes
+    /// Return to the previous binary; the present binary is not tried again until its file changes
     Rollback(One),
     #[command(flatten)]
     Author(author::Command),

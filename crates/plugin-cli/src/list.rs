@@ -65,7 +65,7 @@ fn rows(plugins: &[PluginReport]) -> Table {
     table
 }
 
-/// The reason why the plugin does not serve. For a plugin that serves, it is the last fault, if there was one.
+/// The reason why the plugin does not serve. For a plugin that serves, the last fault, if the plugin has had a fault.
 fn reason(plugin: &PluginReport) -> String {
     let has_faulted = plugin.faults.values().any(|count| *count > 0);
     let last = plugin.last_reason.as_ref().filter(|_| has_faulted).map(|last| format!("last: {last}"));

@@ -22,8 +22,8 @@ pub struct Server {
     /// --kubeconfig]
     #[arg(long, value_name = "FILE", requires_all = ["server", "certificate_authority"], conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) token_file: Option<PathBuf>,
-    /// With --server: a file with the certificate authorities of the scheduler's certificate, or with that certificate
-    /// [default: those of the kubeconfig's cluster]
+    /// With --server: a file with the certificate authorities of the scheduler's certificate, or with the scheduler's
+    /// certificate itself [default: the certificate authorities of the kubeconfig's cluster]
     #[arg(long, value_name = "FILE", requires = "server")]
     pub(crate) certificate_authority: Option<PathBuf>,
     /// With --server: kubeconfig file of a user with the necessary rights [default: $KUBECONFIG, ~/.kube/config]

@@ -39,7 +39,7 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
     Ok(())
 }
 
-/// The number of pods that go on without the plugin, as the rest of a line; empty if no pod does.
+/// The number of pods that continue without the plugin, as the rest of a line; empty if this number is 0.
 fn released(n_pods: Option<usize>) -> String {
     match n_pods {
         None | Some(0) => String::new(),

@@ -1,6 +1,6 @@
 //! `berth schema`: JSON schemas of the files that users write, for editors that complete and check YAML.
 //!
-//! The schemas are made from the types that read the files. `docs/schemas` contains them as they are printed. Each new
+//! The schemas are made from the types that read the files. `docs/schemas` contains the printed schemas. Each new
 //! project has its own copy, so that an editor needs no network.
 
 use std::{

@@ -18,7 +18,8 @@ pub(crate) struct AwaitedSwaps(Vec<AwaitedSwap>);
 struct AwaitedSwap {
     plugin: PluginName,
     scheduler_name: String,
-    /// What serves after the swap. It distinguishes the swap from an earlier one, whose result arrives first.
+    /// The binary that serves after the swap. The binary distinguishes this swap from an earlier swap, whose result
+    /// arrives first.
     binary: Option<BinaryId>,
     /// The channel for the number of pods that go on without the plugin's answer.
     n_released: oneshot::Sender<usize>,
@@ -45,7 +46,7 @@ impl AwaitedSwaps {
         SwapResults(results)
     }
 
-    /// Takes in the result of a swap, whether or not an order waits for it.
+    /// Handles the result of a swap, whether or not an order waits for this result.
     pub(crate) fn ended(
         &mut self,
         plugin: &PluginName,
@@ -65,7 +66,7 @@ impl AwaitedSwaps {
 
 impl SwapResults {
     /// The number of pods that Permit held in all profiles and that go on without the plugin's answer; `None` if the
-    /// scheduling thread does not say so in time.
+    /// scheduling thread does not report this number in time.
     pub(crate) async fn n_released(self) -> Option<usize> {
         let sum = async {
             let mut n_released = 0;

@@ -1,10 +1,10 @@
-//! The plugins directory: each `NAME.wasm` in it is a plugin, and changes are noticed.
+//! The plugins directory: each file `NAME.wasm` in this directory is a plugin, and changes are noticed.
 //!
-//! A file counts once it has stopped changing: it is the same in two passes that are [`SETTLE`] apart. The watch covers
-//! the directory's entries. It notices files that are written, renamed, replaced, deleted or linked there, even if all
-//! are links into a directory that is itself replaced. It does not notice a change of a link's target in another
-//! directory. Bytes with the same digest as before cause no event, unless the files beside the plugin's file have
-//! changed: an [`Admission`] may need signatures before a file is compiled.
+//! A file is loaded once it has stopped changing: two passes that are [`SETTLE`] apart find the same file. The watch
+//! covers the directory's entries. The watch notices files that are written, renamed, replaced, deleted or linked in
+//! the directory, even if all files are links into a directory that is itself replaced. The watch does not notice a
+//! change of a link's target in another directory. Bytes with the same digest as before cause no event, unless the
+//! files beside the plugin's file have changed: an [`Admission`] may need signatures before a file is compiled.
 //!
 //! The watch's own thread examines the directory. Other threads read and compile files, several at a time. Each file is
 //! loaded no more often than `load_rate` allows. Files are first tried with little effort (`attempts`), so that no file
@@ -101,7 +101,7 @@ pub struct DirectoryEvent {
 
 #[derive(Debug)]
 pub enum DirectoryChange {
-    /// A new plugin, or a new version of one, ready to be built.
+    /// A new plugin, or a new version of a plugin, ready to be built.
     Loaded {
         factory: Arc<ComponentFactory>,
         approval: Approval,
@@ -173,7 +173,8 @@ impl PluginsDirectory {
         Ok(names)
     }
 
-    /// Loads all plugins in the directory, and returns the results by name. This is for callers that can wait.
+    /// Loads all plugins in the directory, and returns the results by name. Only callers that can wait should call
+    /// this.
     ///
     /// # Errors
     /// The directory cannot be listed, or there are no threads to load files.
@@ -192,8 +193,8 @@ impl PluginsDirectory {
         Ok(found)
     }
 
-    /// Watches the directory on its own threads. They call `sink` for every change since [`Self::scan`], one at a time.
-    /// `sink` must not block for long, because further changes wait for it.
+    /// Watches the directory on its own threads. The threads call `sink` for every change since [`Self::scan`], one at
+    /// a time. `sink` must not block for long, because further changes wait for it.
     ///
     /// # Errors
     /// The directory does not exist, or the system offers no more watches.
@@ -202,8 +203,8 @@ impl PluginsDirectory {
         let (wake, woken) = mpsc::sync_channel(1);
         let wake = Arc::new(wake);
         let watch_wake = Arc::clone(&wake);
-        // Any event causes a pass. The kind of event does not matter, because a file that is replaced and deleted at
-        // once would cancel out.
+        // Any event causes a pass. The kind of event does not matter, because events of a file that is replaced and
+        // immediately deleted would cancel out.
         let on_event = move |result: notify::Result<notify::Event>| {
             // The passes open files themselves, which must not wake the next pass.
             if !result.is_ok_and(|event| event.kind.is_access()) {
@@ -381,8 +382,8 @@ struct Post {
 }
 
 impl Post {
-    /// Waits until something may have changed, or until a file is due; false once the watch is dropped. A watch does not
-    /// follow the directory's name: if another directory has the name, it is watched instead.
+    /// Waits until something may have changed, or until a file is due; false once the watch is dropped. A watch does
+    /// not follow the directory's name: if another directory gets the name, this other directory is watched instead.
     fn wait(&mut self, dir: &Path, due: Option<Instant>) -> bool {
         loop {
             let until_due = due.map_or(RECHECK, |due| due.saturating_duration_since(Instant::now()));

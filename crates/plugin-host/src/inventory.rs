@@ -1,7 +1,7 @@
 //! The plugins of a process: the registry of their states, and the operator's rules.
 //!
-//! The registry decides which binary serves, and this module gives it the facts. The module also applies the limits,
-//! and decides whether a binary may serve at all. This depends on the data that the binary needs and on its grants.
+//! The registry decides which binary serves, and this module passes the facts to the registry. The module also applies
+//! the limits, and decides from its needs and its grants whether a binary may serve at all.
 
 mod profiles;
 
@@ -56,7 +56,7 @@ pub(crate) struct TakenIn {
 pub enum UnusableFile {
     #[error(transparent)]
     NotGranted(#[from] NotGranted),
-    /// The file is not a plugin. The text says what is wrong with it.
+    /// The file is not a plugin. The text says what is wrong with the file.
     #[error("{0}")]
     NoPlugin(String),
     /// The file is the plugin `name`, under the name of another plugin.
@@ -88,8 +88,8 @@ impl PluginInventory {
         &self.rules
     }
 
-    /// Registers a plugin that this program has as native code and, if it may have to run as a component, as a
-    /// component too.
+    /// Registers a plugin that this program has as native code. If the plugin may have to run as a component, the
+    /// component is also registered.
     pub(crate) fn add_built_in(
         &mut self,
         name: &PluginName,
@@ -487,7 +487,7 @@ impl PluginInventory {
     }
 
     /// Handles a binary that may not run. The present binary continues to serve, unless the refused binary is the
-    /// present binary: the operator no longer trusts it then.
+    /// present binary: the operator then no longer trusts the present binary.
     fn not_admitted(
         &mut self,
         name: &PluginName,
@@ -553,7 +553,7 @@ pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Ar
     factory_by(plugin, service, ReadyBinary::factory)
 }
 
-/// The factory that `of_binary` makes of the serving binary, or the factory of a stand-in if no binary serves.
+/// The factory that `of_binary` makes from the serving binary, or the factory of a stand-in if no binary serves.
 fn factory_by(
     plugin: &PluginName,
     service: &Service<ReadyBinary>,

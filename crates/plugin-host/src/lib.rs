@@ -1,4 +1,4 @@
-//! The plugins of a process: they are loaded at the start and supervised while the scheduler runs.
+//! The plugins of a process. Plugins are loaded at the start and supervised while the scheduler runs.
 //!
 //! `berth-lifecycle` decides, without I/O, which binary serves where. This crate does the work around it. `load`
 //! prepares the built-ins, and `directory` and `pulls` find the other binaries. `rules` contains the operator's

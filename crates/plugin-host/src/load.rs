@@ -1,7 +1,7 @@
 //! The plugins of a process when it starts.
 //!
 //! Built-ins are available immediately. A scheduler starts before it has loaded the files of the plugins directory and
-//! the artifacts of registries. The scheduler loads them in the same way as later files and artifacts, so that no file
+//! the artifacts of registries. The scheduler loads these files and artifacts in the same way as later ones, so no file
 //! can prevent the start. Commands that show all plugins wait until everything is loaded.
 
 use std::{
@@ -110,7 +110,7 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Pulls the plugins from registries, then loads the files of the directory, and waits for all of them.
+    /// Pulls the plugins from registries, then loads the files of the directory, and waits for all results.
     fn find_all(&mut self) -> Result<Vec<Finding>> {
         let mut findings = self.pull()?;
         if let Some(directory) = &mut self.directory {
@@ -171,7 +171,7 @@ impl Plugins {
         }
     }
 
-    /// A binary that no longer has a file, if it was compiled before and may serve.
+    /// A binary that no longer has a file, if the binary was compiled before and may serve.
     fn compiled_before(&self, name: &PluginName, digest: Digest) -> Option<Component<ReadyBinary>> {
         self.inventory.check_without_file(digest).ok()?;
         Some(component(Arc::new(self.engine.load_compiled(name, digest)?), Origin::default()))

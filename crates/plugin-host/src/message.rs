@@ -44,12 +44,12 @@ pub enum Message {
     CopyProfile {
         settings: Box<Settings>,
         scheduler_name: String,
-        /// Whether the plugins may take as much time as they want in a second, because the thread that asks them does
-        /// nothing else.
+        /// Whether the plugins may take as much time as they want in a second, because the thread that asks the plugins
+        /// does nothing else.
         has_time: bool,
         answer: oneshot::Sender<Result<Profile, Usage>>,
     },
-    /// A request to use another configuration. Nothing changes if one of its plugins cannot be built.
+    /// A request to use another configuration. If a plugin of this configuration cannot be built, nothing changes.
     Reconfigure {
         proposal: Box<Proposal>,
         answer: oneshot::Sender<Result<(), Usage>>,
@@ -83,7 +83,7 @@ impl Consultation {
     }
 }
 
-/// A configuration that was read. No mistake was found in it before its plugins are built.
+/// A configuration that was read without a mistake. Its plugins are not built yet.
 #[derive(Debug)]
 pub struct Proposal {
     pub settings: Settings,
@@ -134,7 +134,7 @@ pub struct HostSettings {
 pub enum OrderRefusal {
     #[error(transparent)]
     Lifecycle(#[from] OrderError),
-    /// No plugin has this name, and one has nearly this name.
+    /// No plugin has this name, but a plugin has a similar name.
     #[error("unknown plugin {plugin:?} (did you mean {nearest:?}?); `berth plugin list` shows all plugins")]
     Misspelt { plugin: PluginName, nearest: String },
     #[error("no plugins directory to load from: start the scheduler with --plugins-dir")]

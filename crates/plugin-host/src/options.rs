@@ -44,8 +44,8 @@ impl PluginHostOptions {
         Sources { plugins_dir, artifacts: self.usable_artifact_cache(), compiler }
     }
 
-    /// The directory for compiled plugins. `None` if no option names one and the default cannot be used, as on a
-    /// read-only root file system.
+    /// The directory for compiled plugins. `None` if no option names a directory and the default cannot be used, as on
+    /// a read-only root file system.
     #[must_use]
     pub fn usable_artifact_cache(&self) -> Option<PathBuf> {
         let dir = self.artifact_cache()?;
@@ -70,7 +70,7 @@ impl PluginHostOptions {
 }
 
 fn default_artifact_cache() -> Option<PathBuf> {
-    // With an empty variable, the directory would be inside the current one.
+    // With an empty variable, the directory would be inside the current directory.
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
     base.map(|base| base.join("berth").join("plugins"))

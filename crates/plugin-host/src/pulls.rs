@@ -1,8 +1,8 @@
 //! The task that pulls plugins from registries, and the result of one pull.
 //!
 //! Every plugin with a `source` is pulled when the scheduler starts, when its tag is due, when an operator asks for it,
-//! and when the settings have changed. This module checks and compiles pulled artifacts. They go to the supervisor in
-//! the same way as files of the plugins directory.
+//! and when the settings have changed. This module checks and compiles pulled artifacts. The artifacts then go to the
+//! supervisor in the same way as files of the plugins directory.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum PullOrder {
     /// The settings may have changed.
     Settings,
-    /// Pull this plugin, whatever is known about it.
+    /// Pull this plugin, even if the last pull was recent.
     Now(PluginName),
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct PullKit {
 struct Tracked {
     source: PullSource,
     schedule: PullSchedule,
-    /// The time of the next pull; `None` if there is no reason for one, or if a pull is in progress.
+    /// The time of the next pull; `None` if there is no reason for a pull, or if a pull is in progress.
     due: Option<Instant>,
     /// The digest of the manifest of the component that was last taken.
     taken: Option<Digest>,

@@ -163,7 +163,7 @@ pub struct ProbationReport {
     /// The time in RFC 3339.
     pub until: Option<String>,
     /// Whether the binary has answered no question about a pod since it arrived or last faulted. The probation lasts
-    /// until it does.
+    /// until the binary has answered such a question.
     pub awaits_answer: bool,
     /// The number of calls that are left in the probation.
     pub calls_left: Option<u64>,
@@ -199,7 +199,8 @@ pub struct ServingBinary {
 #[serde(rename_all = "camelCase", default)]
 pub struct Needs {
     pub columns: Vec<String>,
-    /// The keys of the labels of nodes that the plugin reads. If it names none and reads the column, it reads all.
+    /// The keys of the labels of nodes that the plugin reads. If the plugin names no key and reads the column, it reads
+    /// all labels.
     pub label_keys: Vec<String>,
     /// The keys of the annotations of nodes that the plugin reads.
     pub annotation_keys: Vec<String>,

@@ -2,8 +2,8 @@
 //!
 //! This program's own binaries of a built-in, native and embedded, have the grants that the built-in needs. A component
 //! from the plugins directory has only the grants in the operator's configuration, even under the name of a built-in.
-//! Without grants, it may read nodes and pods, filter and score. Only the embedded component itself, recognised by its
-//! digest, is the built-in even in the plugins directory.
+//! Without grants, such a component may read nodes and pods, filter and score. Only the embedded component itself,
+//! recognised by its digest, is the built-in even in the plugins directory.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf};
 
@@ -65,7 +65,8 @@ impl fmt::Display for GrantsHint {
     }
 }
 
-/// The reason why a binary may not serve: it needs more than it may read. The text continues the file's name.
+/// The reason why a binary may not serve: the binary needs more data than it may read. The text continues the file's
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotGranted {
     #[error(
@@ -120,7 +121,7 @@ impl Rules {
 
     /// Whether a built-in may have to run as a component in some profile.
     pub fn may_run_as_component(&self, name: &str) -> bool {
-        // No profile has an empty name. It stands for all profiles without an entry.
+        // No profile has an empty name. The empty name stands for all profiles without an entry.
         let mut profiles = self.settings.profiles().chain([""]);
         profiles.any(|profile| self.execution(name, profile) == Execution::Wasm)
     }
@@ -138,7 +139,7 @@ impl Rules {
     }
 
     /// The grants of a binary under this name. `built_in` is the manifest of the native built-in if the binary is part
-    /// of this program. It is never the manifest of a component.
+    /// of this program. `built_in` is never the manifest of a component.
     pub fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
             return Granted::from(&own);

@@ -42,7 +42,7 @@ pub fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     Ok(HostFile { settings, provenance })
 }
 
-/// A sentence for each kind under `grants.reads` whose name is nearly that of a kind of Kubernetes. Such a kind may
+/// A sentence for each kind under `grants.reads` whose name resembles the name of a kind of Kubernetes. Such a kind may
 /// also come with a CRD, so it is not an error.
 #[must_use]
 pub fn misspelt_kinds(settings: &PluginHostSettings) -> Vec<String> {

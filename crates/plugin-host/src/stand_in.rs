@@ -1,8 +1,8 @@
 //! A stand-in answers for a plugin that has no binary in service.
 //!
-//! A stand-in implements no extension point. If it lets pods pass, the plugin has no effect. If it holds pods, it
-//! rejects every pod of its profile at the beginning of the cycle. The message names the plugin and the remedy. Those
-//! pods wait, and are not tried again until another binary takes the stand-in's place.
+//! A stand-in implements no extension point. If the stand-in lets pods pass, the plugin has no effect. If the stand-in
+//! holds pods, it rejects every pod of its profile at the beginning of the cycle. The message names the plugin and the
+//! remedy. These pods wait, and are not tried again until a binary replaces the stand-in.
 
 use std::sync::Arc;
 

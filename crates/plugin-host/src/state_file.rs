@@ -62,7 +62,7 @@ struct QuarantineEntry {
 struct FailedEntry {
     digest: HexDigest,
     reason: String,
-    /// The previous binary; `None` if it does not serve.
+    /// The previous binary; `None` if the previous binary does not serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     serving: Option<HexDigest>,
 }
@@ -138,7 +138,7 @@ fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
     Ok(Some(serde_json::from_slice(&text)?))
 }
 
-/// Writes the file in one step: after a crash, either the old file or the new one exists.
+/// Writes the file in one step: after a crash, either the old file or the new file exists.
 fn write(file: &Path, document: &StateDocument) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(document)?;
     let unfinished = beside(file, ".tmp");
@@ -175,8 +175,8 @@ pub(crate) struct Saving {
 }
 
 impl StateKeeper {
-    /// Starts the task that writes. It ends with the keeper. This must be called inside a tokio runtime. The file is
-    /// written immediately, which shows whether it can be written.
+    /// Starts the task that writes. The task ends when the keeper is dropped. This must be called inside a tokio
+    /// runtime. The file is written immediately, which shows whether it can be written.
     pub(crate) fn spawn(file: PathBuf, remembered: AllRemembered) -> Self {
         let (latest, to_write) = watch::channel((1, remembered));
         let (done, saved) = watch::channel(0);
@@ -204,7 +204,7 @@ impl StateKeeper {
 impl Saving {
     /// Waits until the state is on disk, for at most `limit`.
     pub(crate) async fn done(mut self, limit: Duration) {
-        // The writing thread reports a write that fails. The operator does not wait for it.
+        // The writing thread reports a write that fails. The operator does not wait for this report.
         let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
     }
 }

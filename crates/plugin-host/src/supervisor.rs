@@ -73,8 +73,8 @@ struct Supervisor {
     directory: Option<DirectoryWatch>,
     /// The current settings, for the threads that load binaries.
     provenance: CurrentProvenance,
-    /// The channel for orders to pull. It has no limit, because orders come only from operators and settings. With a
-    /// limit, two tasks could wait for each other.
+    /// The channel for orders to pull. The channel has no limit, because orders come only from operators and settings.
+    /// With a limit, two tasks could wait for each other.
     pulls: mpsc::UnboundedSender<PullOrder>,
     /// Writes the file of `--plugin-state`.
     state: Option<StateKeeper>,
@@ -232,8 +232,8 @@ impl Supervisor {
     }
 
     /// Handles a fault of a component over a pod; `pod` is empty for a fault without a pod. `held` has the pods that
-    /// are held because of it. The log has one line about the fault and its consequences, and there is one event about
-    /// the most serious consequence.
+    /// are held because of the fault. The log has one line about the fault and its consequences, and there is one event
+    /// about the most serious consequence.
     async fn take_fault(&mut self, plugin: &PluginName, fault: Fault, pod: String, held: Option<HeldPods>) {
         let Fault { digest, reason, milliseconds, owner: _, scheduler_names } = fault.clone();
         let Consequences { swaps, notices } = self.inventory.faulted(plugin, fault, now());
@@ -420,7 +420,7 @@ impl Supervisor {
         });
     }
 
-    /// Adds to each report what the inventory does not know: refused effects, what happened before, the stack of the
+    /// Adds the data that the inventory does not have to each report: refused effects, the history, the stack of the
     /// last fault, and how long calls took.
     fn with_past(&self, mut reports: Vec<PluginReport>) -> Vec<PluginReport> {
         let Sinks { metrics, history, .. } = &self.surroundings.sinks;
@@ -556,7 +556,7 @@ impl Supervisor {
     }
 }
 
-/// Whether a binary no longer serves after the order, so that pods which it holds may go on.
+/// Whether a binary no longer serves after the order, so that pods held by this binary may continue.
 fn takes_away(order: Order) -> bool {
     match order {
         Order::Disable | Order::Rollback => true,

@@ -1,7 +1,8 @@
 //! The sums of the counters of all binaries of each plugin since the start of the process.
 //!
-//! The counters of a binary no longer change when nothing refers to the binary. Its figures are added to the sums and
-//! the binary is forgotten, so that the memory of a scheduler does not grow over months of swaps.
+//! The counters of a binary no longer change when nothing refers to the binary. The figures of such a binary are then
+//! added to the sums, and the binary is forgotten, so that the memory of a scheduler does not grow over months of
+//! swaps.
 
 use std::{collections::BTreeMap, sync::Arc};
 

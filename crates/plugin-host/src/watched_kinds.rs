@@ -79,11 +79,11 @@ pub fn advice_on_missing(kind: &KindRef) -> String {
     format!("install its CRD, or correct the kind in the plugin's manifest{meant}")
 }
 
-/// Plugins, each with the kinds that it reads and can do without. A pod is still never placed on a node where it must
-/// not run.
+/// Plugins, each with a kind that the plugin reads but does not need. A pod is still never placed on a node where it
+/// must not run.
 const DISPENSABLE: [(&str, &str, &str); 10] = [
-    // Default constraints count the pods of these objects together. Pods with constraints of their own do not need
-    // them.
+    // Default constraints count the pods of these objects together. Pods with their own constraints do not need these
+    // objects.
     ("PodTopologySpread", "v1", "Service"),
     ("PodTopologySpread", "v1", "ReplicationController"),
     ("PodTopologySpread", "apps/v1", "ReplicaSet"),
@@ -98,7 +98,7 @@ const DISPENSABLE: [(&str, &str, &str); 10] = [
     ("NodeResourcesBalancedAllocation", "resource.k8s.io/v1", "ResourceClaim"),
 ];
 
-/// The plugins that read the kind but can do without it.
+/// The plugins that read the kind but do not need it.
 pub fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
     let of_kind =
         DISPENSABLE.iter().filter(|(_, api_version, name)| kind.api_version == *api_version && kind.kind == *name);

@@ -1,8 +1,8 @@
 //! The cache of pulled artifacts on disk: blobs by their digest, and the last known target of each reference.
 //!
-//! The content is not trusted. A blob is hashed each time it is read, and it is deleted if the hash differs from its
-//! name. Signatures are checked again. The target of a tag is the only part that cannot be checked, so other users have
-//! no access to the directory.
+//! The content is not trusted. A blob is hashed each time it is read, and deleted if the hash differs from its name.
+//! Signatures are checked again. The target of a tag is the only part that cannot be checked, so other users have no
+//! access to the directory.
 
 use std::{
     collections::BTreeSet,
@@ -74,7 +74,7 @@ impl Cache {
         self.references().join(format!("{}.json", digest_of(reference.to_string().as_bytes())))
     }
 
-    /// The bytes with this digest, if the cache has them, they are complete, and there are at most `limit`.
+    /// The bytes with this digest, if the cache has all of them and the number of bytes is at most `limit`.
     pub(crate) fn blob(&self, digest: Digest, limit: u64) -> Option<Vec<u8>> {
         let file = self.blobs().join(digest.to_string());
         let bytes = read(&file, limit)?;

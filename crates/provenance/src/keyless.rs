@@ -1,9 +1,9 @@
 //! Keyless signatures: a short-lived certificate names the signer, and a transparency log records the time.
 //!
 //! Fulcio issues the certificate for an identity of an OpenID Connect issuer. Rekor signs that it saw the signature at
-//! a time when the certificate was valid. Both are checked without a network, with roots in files that the operator
-//! names. A signature must have the log's signed entry timestamp, so logs that give none (Rekor 2) are refused. The
-//! certificate's own entry in a certificate transparency log is not checked.
+//! a time when the certificate was valid. Berth checks both without a network, with roots in files that the operator
+//! names. A signature must have the log's signed entry timestamp, so signatures from logs without such timestamps
+//! (Rekor 2) are refused. The certificate's own entry in a certificate transparency log is not checked.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -188,7 +188,7 @@ impl KeylessIdentity {
     }
 }
 
-/// The only mail address or URI; empty if there are none or several.
+/// The only mail address or URI; empty if the certificate has no address or several addresses.
 fn subject(certificate: &X509Certificate<'_>) -> String {
     let names = certificate.subject_alternative_name().ok().flatten();
     match names.map(|names| names.value.general_names.as_slice()) {

@@ -55,7 +55,7 @@ enum Pair {
     P256(EcdsaKeyPair, SystemRandom),
 }
 
-/// The reason why a text is not a usable key. It continues the file's name.
+/// The reason why a text is not a usable key. The text of the reason continues the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error("contains no PUBLIC KEY in PEM; `openssl pkey -in KEY -pubout` writes one")]

@@ -25,7 +25,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRule {
     pub from: SourcePattern,
-    /// The signers. One of them must have signed.
+    /// The signers. One of these signers must have signed the binary.
     pub signers: Vec<Signer>,
     pub unsigned: Unsigned,
 }
@@ -36,7 +36,7 @@ pub enum SourcePattern {
     /// The plugins directory.
     Directory,
     /// Repositories with this name, including the registry, or with a name that begins with this text and a slash. An
-    /// empty text stands for all.
+    /// empty text stands for all repositories.
     Registry(String),
 }
 
@@ -87,7 +87,7 @@ pub struct Evidence {
 /// The reason why a binary may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// There is no policy.
+    /// The operator requires no signatures.
     NotAsked,
     /// The signers of this list signed.
     Signed(Vec<String>),
@@ -178,7 +178,7 @@ impl Policy {
         }
     }
 
-    /// The rule for a source. If several rules are about a registry, it is the rule with the longest name.
+    /// The rule for a source. If several rules cover the registry, the rule with the longest name applies.
     fn rule(&self, source: &Source) -> Option<&SourceRule> {
         let fitting = self.rules.iter().filter(|rule| rule.from.is_about(source));
         fitting.max_by_key(|rule| match &rule.from {

@@ -1,4 +1,5 @@
-//! Gets a component: from a mirror, from the registry, or from the cache if neither answers.
+//! Gets a component: from a mirror, from the registry, or from the cache if neither the mirror nor the registry
+//! answers.
 
 use std::{fmt, time::Duration};
 
@@ -90,7 +91,7 @@ impl Puller {
 
     /// Asks the mirrors and then the registry, and stores the result in the cache. A component of more than `limit`
     /// bytes is not downloaded. `known` is a manifest that need not be downloaded again: if the reference still names
-    /// it, the result is `None`.
+    /// this manifest, the result is `None`.
     ///
     /// # Errors
     /// The error says what each host answered, or why the artifact contains no component.
@@ -203,7 +204,8 @@ impl Puller {
         Ok(Some(Signature::Simple { payload, signature, keyless }))
     }
 
-    /// The manifests of bundles that refer to this manifest. A registry without the referrers API has them under a tag.
+    /// The manifests of bundles that refer to this manifest. A registry without the referrers API has these manifests
+    /// under a tag.
     async fn bundles(&self, at: &Endpoint, manifest: Digest) -> Result<Vec<Digest>, RegistryError> {
         let index = match found_or_none(self.registries.referrers(at, manifest).await) {
             Ok(Some(index)) => Some(index),

@@ -1,7 +1,7 @@
 //! Names of components in registries: `registry.example/team/zone:1.2`, with a tag, a digest, or both.
 //!
-//! The registry must be named, and there is no default. A plugin from another registry than its operator expects would
-//! be an attack.
+//! A reference must name the registry, and there is no default. A plugin from another registry than its operator
+//! expects would be an attack.
 
 use std::{fmt, str::FromStr};
 

@@ -33,13 +33,13 @@ use crate::{
     reference::Reference,
 };
 
-/// The size that the distribution specification requires registries to accept. It is larger than any manifest of a
-/// component.
+/// The size that the distribution specification requires registries to accept. This size is larger than any manifest of
+/// a component.
 pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
 /// The maximum number of bytes in a token, or in a registry's error message.
 const MAX_MESSAGE: u64 = 64 << 10;
 
-/// Docker's registry, and the host that issues tokens for it (<https://docs.docker.com/docker-hub/>).
+/// Docker's registry, and the host that issues tokens for this registry (<https://docs.docker.com/docker-hub/>).
 const DOCKER_HUB: &str = "docker.io";
 const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 
@@ -48,8 +48,8 @@ const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 pub struct RegistryOptions {
     /// The host, with the port unless it is the default port of HTTPS.
     pub host: String,
-    /// The hosts of mirrors, each with a path if the mirror keeps the registry's repositories below that path. They are
-    /// asked first, in this order.
+    /// The hosts of mirrors, each with a path if the mirror keeps the registry's repositories below that path. Berth
+    /// asks the mirrors first, in this order.
     pub mirrors: Vec<String>,
     /// Whether to use HTTP without TLS.
     pub plain_http: bool,
@@ -251,7 +251,7 @@ impl Registries {
         Ok(Request::builder().method(method).uri(uri))
     }
 
-    /// Sends a request. If the registry requires authorization, sends the request again with it.
+    /// Sends a request. If the registry requires authorization, sends the request again with authorization.
     async fn exchange(
         &self,
         at: &Endpoint,
@@ -339,8 +339,8 @@ impl Registries {
         Ok(Some(value))
     }
 
-    /// The registry, or a server that poses as it, chooses the host that issues tokens. Credentials are only sent to
-    /// the registry itself, or to the host that the operator names.
+    /// The registry, or a server that pretends to be the registry, chooses the host that issues tokens. Credentials are
+    /// only sent to the registry itself, or to the host that the operator names.
     fn check_token_service(&self, at: &Endpoint, realm: &Uri) -> Result<(), RegistryError> {
         let configured = self.shared.options.get(&at.host).and_then(|registry| registry.token_service.as_deref());
         let expected = configured.or((at.host == DOCKER_HUB).then_some(DOCKER_HUB_TOKENS)).unwrap_or(&at.host);

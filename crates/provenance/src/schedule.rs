@@ -1,8 +1,8 @@
 //! The times at which a component is pulled again.
 //!
-//! A tag is requested at an interval. A digest is never requested again once it was pulled. The first attempt after a
-//! failure comes soon, and the waits then grow. The waits never exceed the interval if there is one. Times are
-//! jittered, so that replicas which start together do not send requests together.
+//! A tag is requested at an interval. A digest is never requested again after its first pull. The first attempt after a
+//! failure comes soon, and the waits then grow. The waits never exceed the interval, if the reference has an interval.
+//! Times are jittered, so that replicas which start together do not send requests together.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct PullSchedule {
 }
 
 impl PullSchedule {
-    /// A new schedule. `interval` is for tags; it is `None` for a digest.
+    /// A new schedule. `interval` is for tags, and `None` for a digest.
     #[must_use]
     pub fn new(interval: Option<Duration>) -> Self {
         Self { interval, n_failures: 0 }

@@ -1,6 +1,6 @@
 //! Signatures beside a file or in a registry, in the formats that `cosign` and `berth plugin sign` write.
 //!
-//! A signature only has a meaning together with its subject. [`Signature::claim`] compares the subject with the binary
+//! A signature has a meaning only together with its subject. [`Signature::claim`] compares the subject with the binary
 //! and returns the message that must have been signed. `policy` then determines the signer.
 //!
 //! | where | what |

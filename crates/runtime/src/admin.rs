@@ -1,8 +1,8 @@
 //! `/admin/plugins`: the state of plugins, and an operator's orders about them. `/admin/settings`: whether the
 //! operator's PluginHostConfiguration is in force.
 //!
-//! Both are served on the Unix socket (`admin/socket.rs`), where the file system controls access, and over HTTPS, where
-//! `secure_serving` asks the API server. They are refused over plain HTTP, because other users of the same network
+//! Both paths are served on the Unix socket (`admin/socket.rs`), where the file system controls access, and over HTTPS,
+//! where `secure_serving` asks the API server. Plain HTTP refuses both paths, because other users of the same network
 //! could read a token there. On loopback, these users include every pod with `hostNetwork`.
 
 use axum::{
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 /// The user that is recorded for an order over the socket if the order names no user.
 pub(crate) const LOCAL: &str = "local";
 
-/// The routes. Any client that reaches them may give orders.
+/// The routes. Any client that reaches these routes may give orders.
 pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
     Router::new()
         .route("/admin/plugins", get(list))

@@ -1,4 +1,5 @@
-//! Credentials for the API server. They are renewed when their files change, when they are refused, and upon SIGHUP.
+//! Credentials for the API server. The credentials are renewed when their files change, when the API server refuses the
+//! credentials, and upon SIGHUP.
 
 use std::{
     sync::Arc,
@@ -66,7 +67,7 @@ fn watch(renewal: &Renewal, changed: &mpsc::Sender<()>) -> Option<FileWatch> {
         return None;
     }
     let changed = changed.clone();
-    // A message that is still waiting covers this change, too.
+    // A message that is still in the channel also covers this change.
     let watch = berth_file_watch::watch(files, move || {
         let _ = changed.try_send(());
     });

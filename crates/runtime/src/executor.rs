@@ -86,7 +86,7 @@ impl Executor {
     }
 
     /// Carries out the request. `dropped_patches` says that a binding replaced patches of the pod's status. If such a
-    /// binding fails, the patches have failed, too.
+    /// binding fails, the patches have also failed.
     async fn carry_out(&self, PodRequest { pod, request, .. }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {

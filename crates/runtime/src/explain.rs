@@ -48,8 +48,8 @@ use tokio::{
 use self::subject::subject;
 use crate::follower::{Copied, Follower};
 
-/// The cycle in which plugins are asked about a pod that does not exist. Their instances see only this cycle and the next
-/// ones.
+/// The cycle in which plugins are asked about a pod that does not exist. Their instances see only this cycle and the
+/// cycles after it.
 const CYCLE: CycleId = CycleId(1);
 
 /// The maximum size of a manifest, and the maximum time for its arrival. The API server accepts 3 MiB; a pod has a few
@@ -117,7 +117,7 @@ pub(crate) fn routes(explainer: Explainer) -> Router {
     routes.route("/debug/decisions", get(last_decisions)).with_state(explainer)
 }
 
-/// The last decisions about all pods, the newest first. They name pods by uid.
+/// The last decisions about all pods, the newest first. The decisions name pods by uid.
 async fn last_decisions(State(explainer): State<Explainer>) -> Json<Vec<DecisionRecord>> {
     let decisions = explainer.decisions.lock().unwrap_or_else(PoisonError::into_inner);
     Json(decisions.newest(N_DECISIONS).cloned().collect())
@@ -360,7 +360,7 @@ impl Explainer {
         let asked = self.follower.ask(move |Copied { view, .. }| {
             let (as_of, is_complete) = (view.as_of(), view.is_complete());
             let gates = profile.plugins.at(Point::PreEnqueue).iter().copied();
-            // A plugin that may not see what it needs is not asked, and the analysis says what is missing.
+            // A plugin that may not read data that it needs is not asked. The analysis names the missing data.
             let gates: Vec<PluginIdx> = gates.filter(|plugin| profile.is_blind(*plugin).is_none()).collect();
             let (analysis, answer) = view.with_new_pod(&pod, |view, pod| {
                 let asked = Asked { profile: &mut profile, cycle: CYCLE, node: node.as_deref(), chosen: None };
@@ -447,7 +447,7 @@ fn known(view: &ClusterView, namespace: &str, name: &str) -> Option<Known> {
 /// The plugins that are asked.
 struct Asked<'a> {
     profile: &'a mut Profile,
-    /// The first of the cycles in which they are asked.
+    /// The first cycle in which the plugins are asked.
     cycle: CycleId,
     /// The node that the caller asks about.
     node: Option<&'a str>,
@@ -476,7 +476,7 @@ impl PluginsSay {
         let profile = &mut *asked.profile;
         let followed = view.pod(uid)?;
         let chosen = followed.place().node();
-        // A pod with a node is examined as if it had none, because its node would otherwise count as a request for that
+        // A pod with a node is examined as a pod without a node. Otherwise, its node would count as a request for this
         // node.
         let pod = Arc::new(Pod { node_name: Sym::NONE, ..Pod::clone(followed.pod()) });
         let out_of_service = match followed.place() {
@@ -536,7 +536,7 @@ fn ask(
 }
 
 /// The answer at PreEnqueue of the first of these plugins that keeps the pod out of activeQ, or of the last plugin if
-/// each of them lets the pod in.
+/// all plugins let the pod in.
 fn at_the_gates(
     profile: &mut Profile,
     pod: &Pod,

@@ -4,8 +4,8 @@
 //! per turn. A new copy arrives in portions of the same size, so that readers never stop a cycle. If there was no
 //! reader for a while, the copy is dropped, and the scheduling thread no longer records changes.
 //!
-//! The work follows what is read. While readers read only pods, no pod is put on its node. For a few numbers there is no
-//! copy at all ([`Scheduler::totals`]).
+//! The thread does only the work that readers need. While readers read only pods, no pod is put on its node. For a few
+//! numbers there is no copy at all ([`Scheduler::totals`]).
 //!
 //! Two threads use the copy, one at a time:
 //!
@@ -122,7 +122,7 @@ impl FollowRequest {
     /// Answers the request.
     pub(crate) fn answer(self, scheduler: &mut Scheduler, now: Time) {
         match self {
-            // The channel has room for one answer, and it is closed only if the follower has ended.
+            // The channel has room for one answer, and is closed only if the follower has ended.
             Self::Changes(copy, answer) => drop(answer.try_send(scheduler.changes_for(copy, now))),
             Self::End(copy) => scheduler.end_following_of(copy),
             Self::Totals(answer) => {
@@ -133,10 +133,10 @@ impl FollowRequest {
     }
 }
 
-/// A reader of nodes, or the part of a question that asks about them.
+/// A reader of nodes, or the part of a question that asks about nodes.
 type ReadNodes = Box<dyn FnOnce(&mut Copied) + Send>;
 
-/// A reader, by what it reads.
+/// A reader, by the data that it reads.
 enum Read {
     Pods(Box<dyn FnOnce(PodList<'_>) + Send>),
     Nodes(ReadNodes),
@@ -217,8 +217,8 @@ impl Follower {
         Ok(Self { reads, questions, requests, last_totals: Arc::default() })
     }
 
-    /// Asks a question of a person about the scheduler's data as it is at the moment. The question may change the copy
-    /// temporarily and then restore it. `None` if there is no answer in time, or if too many questions wait.
+    /// Asks a user's question about the scheduler's current data. The question may change the copy temporarily and then
+    /// restore it. `None` if there is no answer in time, or if too many questions wait.
     pub(crate) async fn ask<R: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Copied) -> R + Send + 'static,
@@ -248,8 +248,8 @@ impl Follower {
         answer.ok()?.ok()
     }
 
-    /// The scheduler's state in a few numbers, as it is now. If the scheduling thread does not answer for
-    /// [`CATCH_UP`], it is the state of the last answer; `None` if there was none.
+    /// The scheduler's current state in a few numbers. If the scheduling thread does not answer for [`CATCH_UP`],
+    /// returns the state of the last answer, or `None` if there was no answer yet.
     pub(crate) async fn totals(&self) -> Option<Totals> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
@@ -328,7 +328,8 @@ impl ExplainerThread {
     }
 
     /// Answers a question. The copy may have been dropped since the explainer looked at it. The follower then waits for
-    /// a reader, and a reader is sent to it so that it updates the new copy and drops it in time.
+    /// a reader. A reader is sent to the follower, so that the follower updates the new copy, and drops the copy in
+    /// time.
     fn answer(&self, as_of: AsOf, read: ReadNodes) {
         if self.shared.read(as_of, Read::Nodes(read)) {
             // If there is no room, the follower has readers.

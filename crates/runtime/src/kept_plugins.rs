@@ -1,9 +1,9 @@
 //! The native plugins that answered the last questions about pods. The next question asks the same instances, because
-//! new ones would read all nodes and pods first.
+//! new instances would first read all nodes and pods.
 //!
 //! Only built-in plugins are kept: what they remember after a cycle follows from the table alone. An instance of a
 //! component belongs to one question, because its author may keep anything in it, and because its replica takes memory.
-//! The supervisor makes new instances for every question. A kept one takes the place of a new one only if both have the
+//! The supervisor makes new instances for every question. A kept instance replaces a new instance only if both have the
 //! same binary and the same arguments.
 
 use std::{
@@ -18,16 +18,17 @@ use berth_model::ClusterTable;
 /// The plugins of a profile are dropped if there was no question for this long.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
-/// The number of answers after which plugins are no longer kept. They remember counts for the pods that they were asked
-/// about: one number for each node and term.
+/// The number of answers after which plugins are no longer kept. The plugins keep counts for the pods that they were
+/// asked about: one number for each node and term.
 const MAX_ANSWERS: u32 = 64;
 
-/// The plugins by profile. They read one table, so they are [dropped](Self::clear) when another table takes its place.
+/// The plugins by profile. The plugins read one table, so they are [dropped](Self::clear) when another table replaces
+/// this table.
 #[derive(Debug, Default)]
 pub(crate) struct KeptPlugins {
     /// By `schedulerName`.
     by_profile: BTreeMap<String, Kept>,
-    /// The number of questions so far. Each has cycles of its own, as the attempts of a scheduler have.
+    /// The number of questions so far. Each question has separate cycles, like the attempts of a scheduler.
     n_questions: u64,
 }
 
@@ -40,8 +41,8 @@ struct Kept {
 }
 
 impl KeptPlugins {
-    /// Lets `ask` ask the plugins of `profile`, which has new instances, about the table. It may use the cycle that it is
-    /// given and the next ones, fewer than [`CYCLES`] in all. Its question must leave the table as it was.
+    /// Lets `ask` ask the plugins of `profile`, which has new instances, about the table. The closure may use the given
+    /// cycle and the cycles after it, fewer than [`CYCLES`] in all. The closure must restore the table.
     pub(crate) fn ask<R>(&mut self, mut profile: Profile, ask: impl FnOnce(&mut Profile, CycleId) -> R) -> R {
         let kept = self.by_profile.remove(&profile.scheduler_name).filter(|kept| kept.n_answers < MAX_ANSWERS);
         let (earlier, n_answers) = kept.map(|kept| (kept.instances, kept.n_answers)).unwrap_or_default();
@@ -55,7 +56,7 @@ impl KeptPlugins {
         answer
     }
 
-    /// Lets the plugins read the changes to the table, which otherwise forgets them before the next question.
+    /// Lets the plugins read the changes to the table. The table may forget these changes before the next question.
     pub(crate) fn follow(&mut self, table: &ClusterTable) {
         self.by_profile.retain(|_, kept| kept.asked_at.elapsed() < KEPT_FOR);
         for instance in self.by_profile.values_mut().flat_map(|kept| &mut kept.instances) {
@@ -76,7 +77,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Says how often it was asked, and how often it followed the table.
+    /// A plugin that counts how often it was asked, and how often it followed the table.
     struct Counts {
         manifest: Manifest,
         binary: Option<BinaryId>,
@@ -155,7 +156,7 @@ pub(crate) mod tests {
             ("other", Some(BinaryId::Native), "null"),
             ("berth", Some(BinaryId::Native), "{}"),
             ("berth", component(), "{}"),
-            // A component is not kept, and neither is a placeholder.
+            // Neither a component nor a placeholder is kept.
             ("berth", component(), "{}"),
             ("berth", None, "{}"),
             ("berth", None, "{}"),

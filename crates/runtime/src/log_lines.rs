@@ -1,6 +1,6 @@
 //! The lines of kube-scheduler's log about events, attempts and moves in the queue, from what the scheduler records
 //! ([`Occurrence`]). The scheduler records only the occurrences that the verbosity includes, so a line that is off
-//! costs nothing but the comparison of two numbers.
+//! costs only the comparison of two numbers.
 
 use berth_model::Release;
 use berth_queue::{MoveCause, SubQueue};

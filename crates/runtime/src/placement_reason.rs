@@ -4,7 +4,7 @@ use berth_framework::run::Decision;
 use berth_scheduler::{Action, PodRequest, Request, Scheduler};
 use serde::Serialize;
 
-/// The place of one pod, with the scores that decided.
+/// The node of one pod, with the scores that led to the choice.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlacementReason {
     pub namespace: String,

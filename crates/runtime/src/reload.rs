@@ -67,7 +67,7 @@ impl Reload {
         let (changed, changes) = mpsc::channel(1);
         let watch = self.source.file.clone().map(|file| {
             let shown = file.display().to_string();
-            // A message that is still waiting covers this change, too.
+            // A message that is still in the channel also covers this change.
             let watch = berth_file_watch::watch(vec![file], move || {
                 let _ = changed.try_send(());
             });

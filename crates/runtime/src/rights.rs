@@ -1,5 +1,5 @@
 //! The rights that a setup needs at the API server, and the parts of the scheduler that need each right. `berth doctor`
-//! asks the API server for them, and `berth rbac` prints the roles that grant them.
+//! asks the API server whether the user has these rights, and `berth rbac` prints the roles that grant the rights.
 //!
 //! This module lists the rights of every scheduler. The other rights follow from the plugins that profiles enable: from
 //! the kinds that they read, and from their grants. Rights that no plugin needs are not included.

@@ -1,8 +1,8 @@
 //! The thread that owns queue, cache and plugins, and its channels.
 //!
-//! Events arrive over one bounded channel, and actions leave over others ([`Outlets`]). If actions back up, no cycle
-//! starts, but events are still received. They include the answers of the executor and the supervisor, so the threads
-//! cannot wait for each other forever.
+//! Events arrive over one bounded channel, and actions leave over other channels ([`Outlets`]). If a channel for
+//! actions is full, no cycle starts, but events are still received. Events include the answers of the executor and the
+//! supervisor, so the threads cannot wait for each other forever.
 
 mod outlets;
 mod sources;
@@ -219,13 +219,13 @@ fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     parts.pause += pause;
 }
 
-/// Handles the event, and writes the lines about it.
+/// Handles the event, and writes the log lines about the event.
 fn handle(parts: &mut Parts, event: Event, now: Time) {
     parts.scheduler.handle(event, now);
     parts.log_lines.write(&mut parts.scheduler);
 }
 
-/// The current time, which components get, too.
+/// The current time, which components also get.
 fn tell_time(parts: &Parts) -> Time {
     let now = clock::now();
     parts.plugins.set_now(now.0);

@@ -80,7 +80,7 @@ const COUNTED_EVERY: Duration = Duration::from_secs(1);
 /// The time for the scheduling thread to report why it ended, after a task that works for it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A running scheduler. It owns all its tasks. If one ends unexpectedly, the whole session ends.
+/// A running scheduler. The session owns all its tasks. If one task ends unexpectedly, the whole session ends.
 #[derive(Debug)]
 pub struct Session {
     events: mpsc::Sender<Event>,
@@ -200,7 +200,7 @@ impl Session {
         let Outside { client, recorder, sinks, .. } = &outside;
         let metrics = &sinks.metrics;
         let traces = Traces::start(traces, metrics.traces.clone(), &outside.hostname, &mut tasks)?;
-        // One request of each copy, and one for totals. Further ones wait.
+        // One request of each copy, and one request for totals. Further requests wait.
         let (requests, follow) = mpsc::channel(3);
         let follower =
             Follower::start(requests.clone()).context("cannot start the thread that follows the scheduler")?;
@@ -304,7 +304,8 @@ impl Session {
         self.page
     }
 
-    /// Renews the credentials of requests when their files change, when they are refused, and upon SIGHUP.
+    /// Renews the credentials of requests when their files change, when the API server refuses the credentials, and
+    /// upon SIGHUP.
     ///
     /// # Errors
     /// The program cannot listen for SIGHUP.
@@ -314,8 +315,8 @@ impl Session {
         Ok(())
     }
 
-    /// Schedules until `work` is done. It then finishes the bindings in progress, or gives them up after a while. Pods
-    /// whose bindings were given up stay pending, or turn out to be bound.
+    /// Schedules until `work` is done. It then waits a limited time for the bindings in progress. If a binding has no
+    /// answer by then, its pod stays pending or is bound, depending on the API server.
     ///
     /// # Errors
     /// Another replica may lead, a part of the scheduler has ended so that nothing can be scheduled any more, or `work`
@@ -399,7 +400,7 @@ async fn write_events(recorder: &EventRecorder) {
 
 /// The routes.
 struct Served {
-    /// The probes and the metrics of the process, for the socket. HTTPS serves such routes of its own from the start.
+    /// The probes and the metrics of the process, for the socket. HTTPS has its own routes for these from the start.
     process: Router,
     /// The routes for callers of HTTPS.
     resources: Router,

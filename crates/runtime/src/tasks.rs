@@ -1,7 +1,7 @@
 //! The tasks of a running scheduler.
 //!
-//! No task ends while the scheduler runs. If one ends, because of a panic or because its subject no longer exists, the
-//! process would look alive but schedule nothing. The owner therefore waits for the first end, and then ends the
+//! No task ends while the scheduler runs. If a task ends, because of a panic or because its subject no longer exists,
+//! the process would look alive but schedule nothing. The owner therefore waits for the first end, and then ends the
 //! process.
 
 use std::{any::Any, collections::HashMap};
@@ -20,8 +20,7 @@ pub(crate) struct Tasks {
 pub(crate) enum EndedEarly {
     #[error("{part} panicked: {message}; exiting so that the process is restarted")]
     Panicked { part: &'static str, message: String },
-    /// The part returned although nothing stopped it. Its subject no longer exists, usually because another part
-    /// panicked.
+    /// The part returned before it was stopped. Its subject no longer exists, usually because another part panicked.
     #[error("{part} ended; exiting so that the process is restarted")]
     Returned { part: &'static str },
 }

@@ -121,7 +121,7 @@ impl Traces {
         OpenRequest::new(tracing.spans.clone(), tracing.ids.of_request(cycle, point), request, Stopwatch.now())
     }
 
-    /// Waits until all spans were sent or given up, for at most `limit`.
+    /// Waits until all spans were sent or dropped, for at most `limit`.
     pub(crate) async fn flush(&self, limit: Duration) {
         if let Some(tracing) = &self.0 {
             tracing.spans.flush(limit).await;

@@ -1,8 +1,8 @@
 //! The watches of the session: pods and nodes, and every kind that a plugin reads or registers events for.
 //!
-//! Scheduling begins when all of these objects are listed. It does not wait for a kind that may not be listed: the
-//! scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern
-//! every pod, so scheduling waits for their lists.
+//! Scheduling begins when all of these objects are listed. Scheduling does not wait for a kind that the scheduler may
+//! not list: the scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and
+//! namespaces concern every pod, so scheduling waits for their lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -67,7 +67,7 @@ struct Watching {
     kinds: BTreeMap<KindRef, BTreeSet<String>>,
     /// The kinds that the server does not serve, with its answers.
     missing: BTreeMap<KindRef, String>,
-    /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for it.
+    /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for the list of this kind.
     read: BTreeSet<ObjectKind>,
     /// The kinds among these whose first list has not been answered yet.
     unlisted: BTreeSet<ObjectKind>,
@@ -354,8 +354,8 @@ impl Watching {
         Some(Event::KindListed(object_kind))
     }
 
-    /// Handles a kind that may not be listed. Pods that need the kind wait from now on, and others do not. A kind that
-    /// was listed before keeps its known objects, as in kube-scheduler.
+    /// Handles a kind that may not be listed. From now on, only pods that need the kind wait. A kind that was listed
+    /// before keeps its known objects, as in kube-scheduler.
     fn go_without(&mut self, kind: &KindRef, rule: &str) -> Option<Event> {
         let object_kind = object_kind(kind);
         if is_indispensable(&object_kind) || self.listed.contains(&object_kind) {
@@ -380,7 +380,7 @@ impl Watching {
     }
 }
 
-/// Whether both are one kind. The API server may have added a name to only one of the two.
+/// Whether both values name the same kind. The API server may have added a name to only one of the two.
 fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
     let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
     one.api_version() == other.api_version() && (is_same(&one.kind, &other.kind) || is_same(&one.plural, &other.plural))

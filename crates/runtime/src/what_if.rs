@@ -1,8 +1,8 @@
 //! What-if questions about the cluster of this scheduler: `POST /what-if` for autoscalers and tools, and the form of the
 //! page.
 //!
-//! A thread answers them on its own copy of the state, which follows the scheduler by its changes ([`engine`]). The
-//! plugins are instances of the binaries that serve, with the configuration in force. Only one answer is made at a
+//! A thread answers questions on its own copy of the state, which follows the scheduler by its changes ([`engine`]).
+//! The plugins are instances of the binaries that serve, with the configuration in force. Only one answer is made at a
 //! time, within bounds of time and memory.
 
 mod bounds;
@@ -43,7 +43,8 @@ use crate::{configuration::scheduler_settings, follower::FollowRequest, options:
 /// The maximum time for an answer.
 const WALL_TIME: Duration = Duration::from_secs(60);
 
-/// The further time in which the thread must notice that the time is over. After it, the caller is refused in any case.
+/// The further time in which the thread must notice that the time is over. After this time, the caller is refused in
+/// any case.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Limits of a question: its bytes, and the time until it has arrived.

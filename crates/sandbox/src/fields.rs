@@ -1,4 +1,4 @@
-//! The fields of objects. They are read, written and checked one at a time, without knowledge of kinds.
+//! The fields of objects. This module reads, writes and checks one field at a time, without knowledge of kinds.
 
 pub(crate) mod clock;
 pub(crate) mod conditions;

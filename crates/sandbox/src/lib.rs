@@ -4,7 +4,7 @@
 //! kinds that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, and
 //! eviction. Bound pods become `Running` and deleted pods are removed, after delays that the caller chooses. The
 //! controllers that a scheduler works with are simulated: volumes, device claims, disruption budgets, and workloads as
-//! far as examples need them. Rules at `/faults` let requests and watches fail as they do in clusters (`berth-faults`).
+//! far as examples need them. Rules at `/faults` let requests and watches fail as in real clusters (`berth-faults`).
 //!
 //! The modules from the top: `server` connects everything. A request arrives in `api`, which calls the operations in
 //! `objects`. The operations follow the `rules` and write the `storage` behind `state`. `controllers` use the same

@@ -1,4 +1,4 @@
-//! Simulated nodes: they are ready and have the labels of real nodes, but run nothing.
+//! Simulated nodes. The nodes are ready and have the labels of real nodes, but run nothing.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::fields::clock;
 
 /// Describes `n` nodes with names from `node-00000` on, spread evenly over `zones` zones (at least one).
 ///
-/// Each has 16 CPUs, 64 GiB of memory and room for 110 pods. The values are bodies for a POST to `/api/v1/nodes`.
+/// Each node has 16 CPUs, 64 GiB of memory and room for 110 pods. The values are bodies for a POST to `/api/v1/nodes`.
 pub fn nodes(n: usize, zones: usize) -> impl Iterator<Item = Value> {
     (0..n).map(move |position| node(position, position % zones.max(1)))
 }

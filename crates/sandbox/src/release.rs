@@ -1,6 +1,6 @@
 //! The Kubernetes release that the sandbox emulates.
 
-/// A release. It determines the kinds that are served by default, and the version that the API reports.
+/// A release, which determines the kinds that are served by default, and the version that the API reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KubernetesRelease {
     /// 1.36.

@@ -25,7 +25,7 @@ pub struct Options {
     /// The time from the binding of a pod until it is running and ready.
     pub pod_start_delay: Duration,
     /// The time from the deletion of a bound pod until it is removed, and from the deletion of a namespace until it is
-    /// emptied. The pod's own grace period is shown but does not matter.
+    /// emptied. The pod's own grace period is shown but has no effect.
     pub pod_stop_delay: Duration,
     /// Whether the controllers for volumes, device claims and disruption budgets run. If they do not run, volumes,
     /// claims and budgets keep the values that clients write, so that a client can act as a controller.
@@ -66,7 +66,8 @@ pub enum Error {
     Initial(String),
 }
 
-/// A running Kubernetes API. If it is dropped, the server ends as well, but without waiting; see [`Sandbox::stop`].
+/// A running Kubernetes API. If this value is dropped, the server also ends, but without waiting; see
+/// [`Sandbox::stop`].
 #[derive(Debug)]
 pub struct Sandbox {
     address: SocketAddr,
@@ -117,7 +118,7 @@ impl Sandbox {
         format!("http://{}", self.address)
     }
 
-    /// The rules by which requests fail. Clients can change them at `/faults`. There are none at first.
+    /// The rules by which requests fail. Clients can change them at `/faults`. The list is empty at first.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }

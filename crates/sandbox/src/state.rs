@@ -1,6 +1,6 @@
 //! The parts of the simulated cluster: the stored objects and their kinds.
 //!
-//! Requests and controllers access the objects through this module. It does not know HTTP.
+//! Requests and controllers access the objects through this module. This module does not know HTTP.
 
 use std::sync::Arc;
 

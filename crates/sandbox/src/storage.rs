@@ -1,5 +1,5 @@
-//! The objects in memory, their history, and readers that follow it. The module knows JSON objects, but neither kinds
-//! nor HTTP.
+//! The objects in memory, their history, and readers that follow the history. The module knows JSON objects, but
+//! neither kinds nor HTTP.
 
 mod follower;
 mod key;

@@ -1,4 +1,4 @@
-//! Tests with the real `kubectl`, if one is on the path.
+//! Tests with the real `kubectl`, if `kubectl` is on the path.
 
 #![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
 

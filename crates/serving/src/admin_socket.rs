@@ -1,7 +1,7 @@
 //! The Unix socket through which an operator on the machine controls plugins.
 //!
 //! The file system controls access: only the user that runs the scheduler can use the socket and the folder that Berth
-//! creates for it. Root can use the socket and the folder, too. A loopback address would admit every process in the
+//! creates for it. Root can also use the socket and the folder. A loopback address would admit every process in the
 //! machine's network namespace.
 
 use std::{

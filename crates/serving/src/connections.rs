@@ -1,9 +1,9 @@
-//! The connections of one server, and their requests. Their number, time and size are limited, because every client
-//! that reaches the endpoints may open connections.
+//! The connections of one server, and their requests. The number, the time and the size of requests are limited,
+//! because every client that reaches the endpoints may open connections.
 //!
-//! If the maximum number of connections is open and another one arrives, the server closes the connection that has
-//! waited longest for its client. A probe therefore succeeds even while one client holds all connections. A connection
-//! stays open while its request is being answered.
+//! If the maximum number of connections is open and another connection arrives, the server closes the connection that
+//! has waited longest for its client. A probe therefore succeeds even while one client holds all connections. A
+//! connection stays open while its request is being answered.
 
 use std::{
     collections::{BTreeMap, HashMap},

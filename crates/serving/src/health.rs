@@ -1,7 +1,8 @@
 //! The state behind `/healthz`, `/livez` and `/readyz`, and the reports that keep it up to date.
 //!
-//! The scheduling thread reports each turn of its loop, at least once a second. A loop without a turn for a while
-//! hangs, and only a new process helps. The process is starting until the first turn: it is alive, but not ready.
+//! The scheduling thread reports each turn of its loop, at least once a second. If the loop has no turn for a while,
+//! the loop hangs, and only a restart of the process helps. The process is starting until the first turn: it is alive,
+//! but not ready.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -125,7 +126,7 @@ impl Health {
         }
     }
 
-    /// The checks of the endpoint. The absence of a leader is not a failure of a replica that stands by.
+    /// The checks of the endpoint. A replica that does not lead is healthy even if no replica leads.
     pub fn checks(&self, probe: Probe, now: Instant) -> Vec<Check> {
         let state = self.state();
         let mut checks = vec![Check { name: "ping", result: Ok(()) }];

@@ -49,7 +49,7 @@ pub enum AuditLogError {
     NoThread(#[source] io::Error),
 }
 
-/// The target of entries. The default drops them. Cheap to clone.
+/// The target of entries. The default target drops entries. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AuditLog(Option<Writer>);
 

@@ -1,7 +1,7 @@
 //! The time that the scheduler and the plugin registry get.
 //!
-//! It equals the wall clock at the start of the process, and then runs steadily. A step of the wall clock therefore
-//! neither delays backoffs and deadlines nor ends them all. [`wall`] converts such a time to the wall clock.
+//! The time equals the wall clock at the start of the process, and then runs steadily. A step of the wall clock
+//! therefore neither delays backoffs and deadlines nor ends them all. [`wall`] converts such a time to the wall clock.
 
 use std::{
     sync::LazyLock,
@@ -59,7 +59,7 @@ impl berth_framework::Clock for Stopwatch {
 
 /// The clocks of a machine.
 trait Clocks {
-    /// The wall clock, which jumps when somebody sets it.
+    /// The wall clock, which jumps when it is set.
     fn wall(&self) -> SystemTime;
     /// The monotonic clock, which never jumps.
     fn monotonic(&self) -> Instant;

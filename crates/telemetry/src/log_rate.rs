@@ -1,11 +1,11 @@
 //! Limits the number of similar log lines. Every line of the program has the same limit, regardless of its cause.
 //!
 //! Lines are similar if they come from one place in the code and name the same plugin. A place may write [`BURST`]
-//! lines at once, and then [`PER_SECOND`]. Further lines are counted, and every [`SUMMARY_EVERY`] one line reports
-//! them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Lines of kube-scheduler up to
-//! verbosity 5 have the higher limit, too. kube-scheduler does not limit these lines, but clients that create pods
-//! cause them. Some lines have no limit ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10, and the lines of
-//! plugins, which `logLinesPerSecond` limits.
+//! lines in a burst, and then [`PER_SECOND`] lines per second. Further lines are counted, and every [`SUMMARY_EVERY`]
+//! one line reports them. Lines below INFO may be as frequent as one per pod, so their limit is higher. Lines of
+//! kube-scheduler up to verbosity 5 also have the higher limit. kube-scheduler does not limit these lines, but clients
+//! that create pods cause them. Some lines have no limit ([`UNBOUNDED`]): an operator's dump, scores at verbosity 10,
+//! and the lines of plugins, which `logLinesPerSecond` limits.
 
 use std::{
     cell::RefCell,
@@ -29,7 +29,7 @@ use tracing::{
 };
 use tracing_subscriber::layer::{Context, Filter};
 
-/// The number of lines at once from one place about one plugin.
+/// The number of lines in a burst, from one place about one plugin.
 const BURST: f64 = 100.0;
 
 /// The number of lines per second after a burst.

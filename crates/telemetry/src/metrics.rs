@@ -104,7 +104,7 @@ pub struct Metrics {
     slis: Slis,
     process: ProcessMetrics,
     meta: MetaMetrics,
-    /// What counters showed at the last reset.
+    /// The values of counters at the last reset.
     baseline: Mutex<Baseline>,
     /// The release that determines the shown names and stabilities.
     release: Mutex<Release>,
@@ -114,7 +114,7 @@ pub struct Metrics {
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// The namespaces that have separate labels.
     spent_namespaces: Mutex<BTreeSet<Arc<str>>>,
-    /// The labels of the serving binaries, by profile and plugin. The previous labels are removed when new ones are
+    /// The labels of the serving binaries, by profile and plugin. The previous labels are removed when new labels are
     /// set.
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
 }
@@ -388,7 +388,7 @@ impl Metrics {
         self.leader.with_label_values(&[lease]).set(is_leading.into());
     }
 
-    /// Sets how often a renewal of the lease had to read it first. `total` counts from the start of the process.
+    /// Sets how often a renewal of the lease had to read the lease first. `total` counts from the start of the process.
     pub fn set_slow_renewals(&self, lease: &str, total: u64) {
         raise(&self.slow_renewals, &[lease], total);
     }
@@ -558,7 +558,7 @@ impl Metrics {
         raise(&self.audit_entries_dropped, &[], total);
     }
 
-    /// Records that an update of a pod's status is not sent, because too many others wait.
+    /// Records that an update of a pod's status is not sent, because too many other updates wait.
     pub fn status_patch_dropped(&self) {
         self.status_patches_dropped.with_label_values::<&str>(&[]).inc();
     }

@@ -30,7 +30,7 @@ use crate::{
     metrics::Metrics,
 };
 
-/// Writes events to the API server. It must not wait.
+/// Writes events to the API server. Implementations must not wait.
 pub trait EventSink: std::fmt::Debug + Send + Sync {
     fn record(&self, event: PluginEvent);
 }
@@ -89,7 +89,7 @@ pub enum Notice {
     },
     /// The configuration enables the plugin at a point that the binary which serves does not implement.
     PointMissed {
-        /// The list of the configuration, and what is wrong with it.
+        /// The list of the configuration, and the mistake in this list.
         missed: String,
     },
     /// The pods of one owner are held back because of a plugin's faults.
@@ -172,7 +172,8 @@ pub struct Sinks {
 }
 
 impl Sinks {
-    /// Sends a notice about this plugin to all outputs. An empty name stands for all plugins. It never waits.
+    /// Sends a notice about this plugin to all outputs. An empty name stands for all plugins. This function never
+    /// waits.
     pub fn tell(&self, plugin: &str, by: By, notice: Notice) {
         if let Notice::Swapped { binary, is_restart: false, .. } = &notice {
             self.history.swapped(plugin, *binary, &self.metrics.scheduler.plugin_timings());
@@ -181,7 +182,7 @@ impl Sinks {
     }
 
     /// Sends a notice that follows from another notice. The log line of the other notice covers both. If `is_announced`
-    /// is true, the Kubernetes event of this notice covers both, too.
+    /// is true, the Kubernetes event of this notice also covers both.
     pub fn tell_as_part(&self, plugin: &str, by: By, notice: Notice, is_announced: bool) {
         let row = notice.row(plugin);
         let event = row.event.filter(|_| is_announced);

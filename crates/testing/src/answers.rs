@@ -10,7 +10,7 @@ use berth_model::{NodeIdx, NodeSet};
 pub struct Answers {
     /// The reason why PreFilter rejects the pod. No node is examined after a rejection.
     pub pre_filter: Option<Status>,
-    /// The names of the only nodes that PreFilter lets through, whether the cluster has them or not.
+    /// The names of the only nodes that PreFilter allows, even if the cluster does not have these nodes.
     pub restriction: Option<BTreeSet<String>>,
     /// Whether a node passes PreFilter and Filter.
     pub passes: bool,
@@ -29,7 +29,7 @@ pub struct Scores {
     pub normalized: Vec<i64>,
 }
 
-/// Calls PreFilter, Filter, PreScore, Score and Normalize. It does not end the cycle.
+/// Calls PreFilter, Filter, PreScore, Score and Normalize. This function does not end the cycle.
 ///
 /// # Errors
 /// The plugin fails, or the answers of `filter`, `node_to_status` and `dry_run` about a node differ.
@@ -37,8 +37,8 @@ pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> 
     ask_about(plugin, call, call.table.nodes().clone())
 }
 
-/// Calls the same points as [`ask`]. Filter and the points after it see these nodes only, as if other plugins had
-/// rejected all other nodes.
+/// Calls the same points as [`ask`]. Filter and the later points see only these nodes, as if other plugins had rejected
+/// all other nodes.
 ///
 /// # Errors
 /// Fails as [`ask`] does.

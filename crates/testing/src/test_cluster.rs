@@ -1,4 +1,4 @@
-//! The test cluster. It takes objects in the form of the API server, and provides the table that plugins see.
+//! The test cluster. The cluster takes objects in the form of the API server, and provides the table that plugins see.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::answers::{self, Answers};
 
-/// Nodes, pods on them, pods that are nominated to them, and other objects.
+/// Nodes, pods on nodes, pods that are nominated to nodes, and other objects.
 #[derive(Debug, Default)]
 pub struct TestCluster {
     cache: Cache,
@@ -58,13 +58,13 @@ impl TestCluster {
         name.is_some_and(|name| self.cache.remove_node(name).is_some())
     }
 
-    /// Makes the cluster free symbols as soon as they are unused, and not only when there are many.
+    /// Makes the cluster free symbols as soon as they are unused, and not only when many symbols are unused.
     pub fn free_symbols_eagerly(&mut self) {
         self.cache.symbols_mut().free_eagerly();
     }
 
-    /// Adds a pod, or changes the pod of the same uid. A pod without `spec.nodeName` is pending. It matters to other
-    /// pods only if it is nominated to a node.
+    /// Adds a pod, or changes the pod of the same uid. A pod without `spec.nodeName` is pending. Such a pod matters to
+    /// other pods only if it is nominated to a node.
     ///
     /// # Errors
     /// The cache refuses a pod on a node, for example because its uid is missing.
@@ -104,8 +104,8 @@ impl TestCluster {
         self.cache.set_object(ObjectKey::of(object), Some(object.to_string().into_bytes().into()));
     }
 
-    /// Sets the features by which the requests of pods that are added later are counted. By default they are the
-    /// features of the oldest release.
+    /// Sets the features by which the requests of pods that are added later are counted. The default is the features of
+    /// the oldest release.
     pub fn set_features(&mut self, features: Features) {
         self.features = features;
     }
@@ -120,13 +120,13 @@ impl TestCluster {
         self.cache.set_object(ObjectKey::of(object), None).is_some()
     }
 
-    /// Converts the pod to the form that plugins see. It is not added to the cluster.
+    /// Converts the pod to the form that plugins see, without adding it to the cluster.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
         self.cache.free_symbols(|_| false);
         intern::pod(pod, self.features, self.cache.symbols_mut())
     }
 
-    /// Converts the node to the form that plugins see. It is not added to the cluster.
+    /// Converts the node to the form that plugins see, without adding it to the cluster.
     pub fn intern_node(&mut self, node: &api::Node) -> Node {
         self.cache.free_symbols(|_| false);
         intern::node(node, self.cache.symbols_mut())
@@ -204,7 +204,7 @@ impl TestCluster {
         plugin.sync(self.cache())
     }
 
-    /// Runs `work` in its own cycle, and ends the cycle. It does not update replicas: call [`Self::sync`] before.
+    /// Runs `work` in its own cycle, and ends the cycle. The replicas are not updated: call [`Self::sync`] before.
     pub fn in_cycle<R>(
         &mut self,
         plugin: &mut dyn Plugin,

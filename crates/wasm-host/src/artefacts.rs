@@ -1,11 +1,11 @@
 //! Compiled components on disk, so that a restart takes milliseconds.
 //!
-//! wasmtime trusts an artefact as it trusts itself: an artefact that was tampered with would run as native code in the
-//! scheduler. So artefacts lie in a directory that only this user can enter, and only files of this user are read. Each
-//! file begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn,
-//! renamed or stale file, or a file of another user or machine, is not loaded; its component is compiled again. The key
-//! is made with the directory and stays there. The directory has a size limit, and the files that were used longest ago
-//! are deleted first.
+//! wasmtime trusts an artefact as it trusts itself: a manipulated artefact would run as native code in the scheduler.
+//! So artefacts are in a directory that only this user can enter, and only files of this user are read. Each file
+//! begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn, renamed
+//! or stale file, or a file of another user or machine, is not loaded; its component is compiled again. The key is made
+//! with the directory and stays in the directory. The directory has a size limit, and the files that were used longest
+//! ago are deleted first.
 
 mod refusals;
 
@@ -40,7 +40,7 @@ const UNUSABLE_KEY_FILE: &str = "key.unusable";
 
 const EXTENSION: &str = "compiled";
 
-/// The text with which the MACs of artefacts begin: it is empty.
+/// The text with which the MACs of artefacts begin: the empty text.
 const PURPOSE: &[u8] = b"";
 
 /// The maximum number of bytes of all artefacts together. All built-ins take some 60 MB, and a plugin in Python or
@@ -157,8 +157,8 @@ impl Artefacts {
     }
 }
 
-/// The directory's key. A key is made if there is none, or if the present key is unusable; artefacts of an unusable key
-/// are compiled again.
+/// The directory's key. A key is made if the directory has no key, or if the present key is unusable; artefacts of an
+/// unusable key are compiled again.
 fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let path = dir.join(KEY_FILE);
     match read_key(&path) {

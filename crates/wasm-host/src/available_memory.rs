@@ -9,7 +9,7 @@ use std::{
     path::{Component, Path},
 };
 
-/// The memory in bytes; `None` if the system does not tell it. `root` is the root of the file system.
+/// The memory in bytes; `None` if the system does not report this amount. `root` is the root of the file system.
 pub(crate) fn available_memory(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     groups.lines().filter_map(|group| group_limit(root, group)).chain(machine_memory(root)).min()

@@ -1,7 +1,7 @@
 //! The turns of compiling. Each compile has a process that may take much memory. So all callers that load binaries,
-//! from the plugins directory or a registry, take turns. Several small attempts run at a time, and at the same time one
-//! attempt that may take as much as the limits allow. The attempt with the least effort goes first. Among equal
-//! attempts, the attempt that has waited longest goes first.
+//! from the plugins directory or a registry, take turns. Several small attempts run at a time. In addition, one attempt
+//! runs that may use as much as the limits allow. The attempt with the least effort goes first. Among equal attempts,
+//! the attempt that has waited longest goes first.
 
 use std::{
     collections::BTreeSet,

@@ -1,9 +1,9 @@
-//! Compiles untrusted bytes in a process of its own, with limited processor time and memory.
+//! Compiles untrusted bytes in a separate process, with limited processor time and memory.
 //!
-//! A component of a few megabytes can keep a compiler busy for minutes, and the compiler can use gigabytes for it. In
-//! the scheduler's own process that would take the memory of the scheduler. In a process of its own, only the one file
-//! fails. The program starts itself again with a command that calls [`compile_for_parent`]. The process reads the bytes
-//! from standard input. It writes the length of the compiled component and the component itself to standard output, and
+//! A component of a few megabytes can keep a compiler busy for minutes, and the compiler can use gigabytes. In the
+//! scheduler's own process, this would use up the memory of the scheduler. In a separate process, only this file fails.
+//! The program starts itself again with a command that calls [`compile_for_parent`]. The process reads the bytes from
+//! standard input. It writes the length of the compiled component and the component itself to standard output, and
 //! errors about the bytes to standard error.
 //!
 //! The kernel's out-of-memory killer ends this process before the scheduler, which shares a container with it.
@@ -115,7 +115,7 @@ impl CompilerProcess {
     pub(crate) fn compile(&self, component: &[u8], limits: CompileLimits) -> Result<Vec<u8>, CompileError> {
         let mut child = self.start(limits).map_err(CompileError::Process)?;
         let ended = converse(&mut child, component, limits);
-        // The process is ended in any case, so that none is left behind.
+        // The process is ended in any case, so that no process stays behind.
         let _ = child.kill();
         let status = child.wait().map_err(CompileError::Process)?;
         let Conversation { answer, message } = ended.map_err(CompileError::Process)?;

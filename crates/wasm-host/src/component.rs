@@ -65,7 +65,7 @@ impl LoadedComponent {
         !OF_ONE_POD.into_iter().any(|point| self.points.contains(point))
     }
 
-    /// Whether cycles may pass without a call into the plugin, so that it need not be informed of every pod at once.
+    /// Whether cycles may pass without a call into the plugin, so that the plugin may be informed of pods later.
     pub(crate) fn may_hear_later(&self) -> bool {
         const ASKED_SELDOM: [Point; 4] = [Point::PostFilter, Point::PreEnqueue, Point::QueueingHint, Point::Explain];
         self.indices.has_reuse()

@@ -58,8 +58,8 @@ impl CallTime {
         self.limit.checked_sub(used).filter(|left| !left.is_zero())
     }
 
-    /// Whether the call may ask another party, such as an extender. Waiting for the answer uses no processor time, but
-    /// it holds up the thread.
+    /// Whether the call may ask another party, such as an extender. The wait for the answer uses no processor time, but
+    /// blocks the thread.
     pub(crate) fn may_wait(&mut self) -> bool {
         self.left().is_some_and(|left| self.waited < left)
     }

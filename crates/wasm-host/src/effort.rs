@@ -1,7 +1,7 @@
 //! The effort that may be spent on finding out whether bytes are a plugin.
 //!
-//! A caller with many files tries all of them with little effort first. It then tries the files that need more effort
-//! again. So a file that compiles slowly, on purpose or not, does not hold up other files.
+//! A caller with many files first tries all files with little effort. It then tries the files that need more effort
+//! again. So a file that compiles slowly does not delay other files.
 
 use std::{thread, time::Duration};
 

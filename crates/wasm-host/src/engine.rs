@@ -2,8 +2,8 @@
 //!
 //! A call may use a limited amount of processor time, and checks it at each epoch of the [`Ticker`]. [`Engine::load`]
 //! compiles components on the thread that calls it. This takes about 1 ms for each kilobyte, so the caller must not be
-//! the scheduling thread. Components that are not part of the program are compiled in a process of their own, if the
-//! options contain one.
+//! the scheduling thread. Components that are not part of the program are compiled in a separate process, if the
+//! options contain such a process.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,8 +53,8 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// Limits by plugin name.
     pub plugin_limits: BTreeMap<String, Limits>,
-    /// The directory in which compiled artefacts are kept over restarts; `None` compiles at each start. The directory
-    /// is made, or taken over, for this user alone, because a user who can write in it can run code in the scheduler.
+    /// The directory in which compiled artefacts are kept over restarts; `None` compiles at each start. Only this user
+    /// can enter the directory, because a user who can write to the directory can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
     /// The limits of files of a plugins directory.
     pub files: FileLimits,

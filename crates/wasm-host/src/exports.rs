@@ -1,8 +1,8 @@
 //! The interfaces of the contract that a component exports.
 //!
-//! The contract's world exports everything; a component exports what it implements. Each interface is looked up by
-//! itself. If its functions differ from the contract's, the component is refused. Otherwise the interface would seem to
-//! be absent.
+//! The contract's world exports all interfaces; a component exports only the interfaces that it implements. So each
+//! interface is looked up separately. If its functions differ from the contract's, the component is refused. Otherwise
+//! the interface would seem to be absent.
 
 use berth_framework::{Point, Points};
 use wasmtime::{
@@ -140,7 +140,8 @@ impl ExportIndices {
         self.shared_facts.is_some()
     }
 
-    /// Checks that the interfaces form a plugin. If there are none, the message contains the text of `exports`.
+    /// Checks that the interfaces form a plugin. If the component exports no interface, the message contains the text
+    /// of `exports`.
     pub(crate) fn check(&self, exports: impl FnOnce() -> String) -> Result<(), LoadError> {
         if self.is_empty() {
             return Err(LoadError::OtherWorld { exports: exports() });

@@ -34,8 +34,8 @@ impl ComponentFactory {
     }
 
     /// A factory of the same binary for questions that decide nothing, such as explanations. A caller may ask many
-    /// questions, so they must not harm the plugin in service: the instances report no faults, their calls do not
-    /// count, and their time is charged to the accounts of `time`.
+    /// questions, so the questions must not harm the plugin in service: the instances report no faults, their calls do
+    /// not count, and their time is charged to the accounts of `time`.
     #[must_use]
     pub fn for_questions(&self, time: &SchedulingTime) -> Self {
         let component = LoadedComponent {

@@ -53,7 +53,7 @@ pub struct FaultReport {
     pub stack: Vec<String>,
 }
 
-/// The receiver of every fault. It runs on the thread that made the call, so it must not block.
+/// The receiver of every fault. The receiver runs on the thread that made the call, so it must not block.
 #[derive(Clone)]
 pub struct FaultSink(Arc<dyn Fn(FaultReport) + Send + Sync>);
 

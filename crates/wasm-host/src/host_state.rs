@@ -20,8 +20,8 @@ use crate::{
 /// name, as `wit/host.wit` says.
 const UNDECLARED_READ: &str = "undeclared read: ";
 
-/// The target of the log lines about undeclared reads. A command that reports them in its own words leaves these lines
-/// out.
+/// The target of the log lines about undeclared reads. A command that reports undeclared reads in its own words leaves
+/// these lines out.
 pub const UNDECLARED_READS_TARGET: &str = "berth_wasm_host::undeclared_reads";
 
 /// The data of one instance's store.
@@ -33,7 +33,8 @@ pub(crate) struct HostState {
     pub(crate) time: CallTime,
     /// The last line that the present call logged as an error. A panic hook logs such a line before it traps.
     pub(crate) last_words: Option<String>,
-    /// The line of `last_words` while it is not in the log yet. If the call traps, the text of the fault contains it.
+    /// The line of `last_words` while the line is not in the log yet. If the call traps, the text of the fault contains
+    /// it.
     held_back: Option<String>,
     log_budget: Arc<LogBudget>,
     log_lines_per_second: u32,
@@ -106,7 +107,7 @@ impl host::Host for HostState {
         let message = on_one_line(message);
         self.write_held_back();
         let undeclared_read = message.strip_prefix(UNDECLARED_READ).filter(|_| level == host::Level::Warn);
-        // Each instance reports the read, but the log has it once for each binary.
+        // Each instance reports the read, but the log has the report once for each binary.
         if undeclared_read.is_some_and(|what| !self.stats.record_undeclared_read(what)) {
             return;
         }

@@ -18,16 +18,16 @@ pub enum WhenNotAsked {
 /// The limits of one plugin. Exceeding time, memory or output is a fault, which costs the instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The time of one call at an extension point, or of one small delta. The scheduling thread waits for it; a good
-    /// plugin takes microseconds. Like all time limits of this type, it is processor time of the calling thread,
+    /// The time of one call at an extension point, or of one small delta. The scheduling thread waits for the call; a
+    /// good plugin takes microseconds. Like all time limits of this type, it is processor time of the calling thread,
     /// checked every 5 ms.
     pub call_timeout: Duration,
     /// The time of `describe`, `configure`, `snapshot`, `restore` and a full delta, each of which happens once for an
     /// instance.
     pub lifecycle_timeout: Duration,
-    /// The time of the calls that `lifecycle_timeout` limits, if the scheduling thread waits for them: at a start, after
-    /// a change of arguments, and for state that one binary passes to the next. If the instance fails, it is made again
-    /// on another thread. For the program's own components, this limit equals `lifecycle_timeout`.
+    /// The time of the calls that `lifecycle_timeout` limits, if the scheduling thread waits for them: at a start,
+    /// after a change of arguments, and for state that one binary passes to the next. If the instance fails, another
+    /// instance is made on another thread. For the program's own components, this limit equals `lifecycle_timeout`.
     pub scheduling_thread_timeout: Duration,
     /// The time of `post-filter`, including the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
@@ -98,7 +98,7 @@ impl Limits {
     }
 }
 
-/// The meter of one instance's memory. It traps a call that asks for too much.
+/// The meter of one instance's memory. The meter traps a call that asks for too much memory.
 #[derive(Debug)]
 pub(crate) struct Meter {
     memory_limit: usize,

@@ -46,8 +46,8 @@ impl Engine {
         if self.shared().is_denied(digest) { Err(LoadError::Denied(digest)) } else { Ok(()) }
     }
 
-    /// Compiles the component, or uses the compiled artefact of the same bytes. Then checks its imports and exports,
-    /// and asks it for its manifest. The call may take seconds.
+    /// Compiles the component, or uses the compiled artefact of the same bytes. Then checks the imports and exports of
+    /// the component, and asks the component for its manifest. The call may take seconds.
     ///
     /// # Errors
     /// The bytes are not a plugin, or not the plugin of this name.
@@ -103,7 +103,7 @@ impl Engine {
     ) -> Result<ComponentFactory, NotLoaded> {
         binary.check_format()?;
         let (shared, digest) = (self.shared(), binary.digest());
-        // The program's own binaries are never refused, so no refusal is looked up for them.
+        // The program's own binaries are never refused, so no refusal is looked up for such a binary.
         let artefacts = shared.artefacts.as_ref().filter(|_| !binary.is_embedded());
         let limits = RefusalLimits {
             compile: shared.file_limits().compile.here(),
@@ -200,8 +200,8 @@ impl From<LoadError> for NotLoaded {
     }
 }
 
-/// Asks a temporary instance for the manifest. Making it also compares the types of all exported functions with the
-/// contract's.
+/// Asks a temporary instance for the manifest. The start of the instance also compares the types of all exported
+/// functions with the contract's.
 fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     let mut instance = Instance::new(component)?;
     let described = instance.call(component, "describe", TimeLimit::Lifecycle, |context| {

@@ -32,7 +32,7 @@ impl LogBudget {
 pub(crate) struct LogBudgets(Mutex<BTreeMap<Box<str>, Arc<LogBudget>>>);
 
 impl LogBudgets {
-    /// The plugin's budget. Budgets of plugins that have no binary any more are deleted.
+    /// The plugin's budget. Budgets of plugins without a binary are deleted.
     pub(crate) fn of(&self, plugin: &str) -> Arc<LogBudget> {
         let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|_, budget| Arc::strong_count(budget) > 1);

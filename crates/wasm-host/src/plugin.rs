@@ -60,7 +60,7 @@ pub(crate) struct ComponentPlugin {
     pod: Option<PodUid>,
     /// The reason why there is no instance.
     last_fault: String,
-    /// Whether the plugin is skipped in this cycle, because its pods may do without it.
+    /// Whether the plugin is skipped in this cycle, because its pods may be scheduled without the plugin.
     is_passed_over: bool,
     /// The time of the dry runs in the last cycle with dry runs.
     dry_runs: DryRunTime,
@@ -161,8 +161,8 @@ impl ComponentPlugin {
         format!("{}; the plugin is being restarted", self.last_fault)
     }
 
-    /// Calls the instance about the pod of a cycle. An instance that does not know the pod is informed of it first.
-    /// `None` if the plugin does not affect the pod.
+    /// Calls the instance about the pod of a cycle. An instance that does not know the pod first gets the pod. `None`
+    /// if the plugin does not affect the pod.
     fn ask_in_cycle<R>(
         &mut self,
         call: &Call<'_>,
@@ -350,7 +350,8 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// Passes the pending changes to the instance. A fault in them does not belong to the pod that the instance is asked about.
+    /// Passes the pending changes to the instance. A fault during these changes does not belong to the pod that the
+    /// instance is asked about.
     fn deliver_pending(&mut self) -> Result<(), Status> {
         let Some(delta) = self.pending.take() else { return Ok(()) };
         let asked_about = self.pod.take();
@@ -506,8 +507,8 @@ impl Hosted for ComponentPlugin {
     fn has_time(&mut self) -> Result<(), Status> {
         self.is_passed_over = false;
         match self.component.out_of_time() {
-            // Pods may do without a plugin that used up its own share. They must not do without it because other
-            // plugins used up their shares.
+            // Pods may be scheduled without a plugin that used up its own share. Pods must not be scheduled without a
+            // plugin because other plugins used up their shares.
             Some((OutOfTime::Plugin(_), _)) if self.pass_over() => Ok(()),
             Some((_, reason)) => Err(Status::error(reason)),
             None if self.kept.is_empty() || self.pass_over() => Ok(()),

@@ -1,14 +1,15 @@
-//! Compiled components that come with the program, so that even a machine that never ran it need not compile them.
+//! Compiled components that come with the program, so that even a machine that never ran the program need not compile
+//! these components.
 //!
-//! Packing a distribution appends them to the program's file, after the part that the system loads. They are compiled
-//! for the oldest processors that the program supports ([`settings::portable`]). They are compressed together, because
-//! most of their code is the same. A footer contains their lengths and their SHA-256. A program that cargo built has no
-//! footer.
+//! Packing a distribution appends the components to the program's file, after the part that the system loads. The
+//! components are compiled for the oldest processors that the program supports ([`settings::portable`]), and compressed
+//! together, because most of their code is the same. A footer contains their lengths and their SHA-256. A program that
+//! cargo built has no footer.
 //!
 //! wasmtime trusts an artefact as it trusts itself. These artefacts are trusted like the program, because they are part
-//! of its file, and only [`Precompiled::of_this_program`] reads any. wasmtime refuses artefacts of another version of
-//! itself, with other settings, or for processors with more instructions than this processor; such components are
-//! compiled again.
+//! of its file. Only [`Precompiled::of_this_program`] reads such artefacts. wasmtime refuses artefacts of another
+//! version of itself, with other settings, or for processors with more instructions than this processor; such
+//! components are compiled again.
 
 use std::{
     collections::BTreeMap,
@@ -46,7 +47,8 @@ const DICTIONARY_BYTES: u32 = 8 << 20;
 /// the memory of the machine.
 const MAX_UNCOMPRESSED: usize = 256 << 20;
 
-/// The artefacts of this program, uncompressed: some 30 MB. They should be dropped once all components are loaded.
+/// The artefacts of this program, uncompressed: some 30 MB. The caller should drop this value once all components are
+/// loaded.
 pub struct Precompiled {
     bytes: Vec<u8>,
     /// The place of each component's artefact in `bytes`, by the component's digest.

@@ -4,8 +4,8 @@ use std::env::consts::ARCH;
 
 use wasmtime::Config;
 
-/// The stack of a component's calls, in bytes of the calling thread's stack. A component that exceeds it traps. One
-/// stack may contain two components, a component that asks for a dry run and a component that answers it, with the
+/// The stack of a component's calls, in bytes of the calling thread's stack. A component that exceeds this limit traps.
+/// One stack may contain two components, a component that asks for a dry run and a component that answers it, with the
 /// host's own frames around them. So threads that call components need considerably more than twice as much.
 pub const MAX_STACK: usize = 512 << 10;
 
@@ -18,8 +18,8 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The settings for artefacts that also run on other machines. On x86-64 they use the instructions of level v2, which
-/// processors have had since about 2009. On other architectures they use the base instructions.
+/// The settings for artefacts that also run on other machines. On x86-64 the artefacts use the instructions of level
+/// v2, which processors have had since about 2009. On other architectures the artefacts use the base instructions.
 ///
 /// # Errors
 /// There is no compiler for this architecture.

@@ -29,8 +29,8 @@ pub struct PluginStats {
     undeclared_reads: Mutex<BTreeMap<String, u64>>,
 }
 
-/// The maximum number of different undeclared reads that are kept. It exceeds the number of different reads that are
-/// possible.
+/// The maximum number of different undeclared reads that are kept. This number exceeds the number of different reads
+/// that are possible.
 const UNDECLARED_READS: usize = 64;
 
 impl PluginStats {
@@ -87,7 +87,7 @@ impl PluginStats {
         self.out_of_time.load(Ordering::Relaxed)
     }
 
-    /// The plugin's own counters, by the names that it gave them.
+    /// The plugin's own counters, by the names that the plugin chose.
     #[must_use]
     pub fn custom(&self) -> BTreeMap<String, u64> {
         self.custom.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,4 +1,5 @@
-//! The thread that advances epochs, at which the time of a long call is checked. It rests while no component is called.
+//! The thread that advances epochs, at which the time of a long call is checked. The thread rests while no component is
+//! called.
 
 use std::{
     io,
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// The time between two checks of time limits. It is short enough for limits of tens of milliseconds.
+/// The time between two checks of time limits. This time is short enough for limits of tens of milliseconds.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
 /// The number of ticks without a call before the thread rests. Waking the thread costs the call a system call.

@@ -1,4 +1,4 @@
-//! A cache full of a scenario's objects, a profile of its plugins, and a cycle over them.
+//! A cache with a scenario's objects, a profile with the scenario's plugins, and a cycle of this profile.
 
 use std::{
     sync::Arc,

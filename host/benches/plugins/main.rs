@@ -1,14 +1,15 @@
 //! One cycle of each built-in plugin alone at 5,000 nodes with 0, 5,000 and 50,000 pods on them, native and wasm.
 //!
 //! `cargo bench -p berth-host --bench plugins`; options after `--`: `--quick` (100 nodes, 0, 100 and 1,000 pods, few
-//! cycles: for trying it in any profile), `--native`, `-o json`, and names of plugins to measure only those.
+//! cycles: to try the benchmark in any build profile), `--native`, `-o json`, and names of plugins to measure only
+//! those.
 //!
 //! A cycle begins with the sync of one pod that came to a node or left it. The plugin then answers at each of these
-//! points that it has: PreEnqueue, the sort key, PreFilter, Filter over all nodes (no sampling), PreScore, Score with
-//! its normalisation, and Bind. [`scenario`] describes the pod and the pods on nodes, which are chosen so that the
+//! points that it implements: PreEnqueue, the sort key, PreFilter, Filter over all nodes (no sampling), PreScore, Score
+//! with its normalisation, and Bind. [`scenario`] describes the pod and the pods on nodes, which are chosen so that the
 //! plugin has work to do. DefaultPreemption gets a pod that fits nowhere, and its cycle ends with PostFilter. The
 //! output shows medians in microseconds, wasm as a multiple of native, and the medians at 50,000 pods as multiples of
-//! those at 5,000: a time that grows with the pods on nodes is a mistake.
+//! the medians at 5,000 pods: a time that grows with the pods on nodes is a mistake.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark stops where its set-up fails, and prints")]
 

@@ -89,7 +89,7 @@ const METRIC_LABELS: &[&str] = &[
 pub(super) struct Redactor(Redaction);
 
 impl Redactor {
-    /// Draws the salt of the digests, which no one learns.
+    /// Draws the salt of the digests, which is never shown.
     ///
     /// # Errors
     /// The system gives no random numbers.
@@ -105,7 +105,7 @@ impl Redactor {
 
     /// Replaces the texts of a document.
     pub(super) fn document(&self, document: &mut Value) {
-        // The list of plugins has no name of its own, and the name of a plugin is a word.
+        // The list of plugins has no name, and the name of a plugin is a word.
         let field = if document.is_array() { "plugins" } else { "" };
         self.value(document, "", field);
     }
@@ -114,7 +114,7 @@ impl Redactor {
     fn value(&self, value: &mut Value, parent: &str, field: &str) {
         match value {
             Value::Object(map) => {
-                // The arguments of a plugin have keys and values of their own, which may be names.
+                // The arguments of a plugin have their own keys and values, which may be names.
                 if let Some(args) = map.get_mut("args") {
                     *args = Value::String(self.name(&args.to_string()));
                 }
@@ -152,7 +152,7 @@ impl Redactor {
     }
 }
 
-/// Whether the text of a field is a word. Resources with a prefix are names that somebody chose.
+/// Whether the text of a field is a word. Resources with a prefix have names that users chose.
 fn is_word(parent: &str, field: &str, text: &str) -> bool {
     if field == "resource" {
         return !text.contains('/');

@@ -172,11 +172,11 @@ fn the_lease_of_the_configuration_is_deleted_with_berth() {
     let metadata = json!({"name": election.resource_name, "namespace": election.resource_namespace});
     let lease = object("kustomize/base/second-scheduler.yaml", "Lease");
     assert_eq!(lease["metadata"], metadata);
-    // The replicas write the spec. If the manifest had one, applying it again would overwrite theirs.
+    // The replicas write the spec. If the manifest had a spec, a second apply would overwrite the spec of the replicas.
     assert!(lease["spec"].is_null(), "{lease}");
 }
 
-/// Asserts that the container has few rights, whichever program runs in it.
+/// Asserts that the container has few rights, whichever program the container runs.
 #[track_caller]
 fn is_confined(pod: &Value) {
     let container = &pod["containers"][0];

@@ -10,10 +10,10 @@ use berth_telemetry::metrics::{AllowedLabels, MetricsOptions};
 /// release has no metric that Berth hides.
 const PREVIOUS: [&str; 2] = ["1.35", "1.36"];
 
-/// Reads the flags. The manifest's entries take the place of the entries of `--allow-metric-labels` for the same label.
+/// Reads the flags. The manifest's entries replace the entries of `--allow-metric-labels` for the same label.
 ///
 /// # Errors
-/// A key is not a metric and a label, the manifest cannot be read, or a version is not the previous one.
+/// A key is not a metric and a label, the manifest cannot be read, or a version is not the previous version.
 pub(super) fn read(given: &Given) -> Result<MetricsOptions, Usage> {
     if let Some(version) = given.text("show-hidden-metrics-for-version").filter(|version| !version.is_empty())
         && !PREVIOUS.contains(&version)
@@ -46,8 +46,8 @@ pub(super) fn read(given: &Given) -> Result<MetricsOptions, Usage> {
     Ok(MetricsOptions { disabled, allowed_labels })
 }
 
-/// The pairs of one flag, as pflag's `StringToString` reads them: one `KEY=VALUE`, or several of them, separated by
-/// commas, in which quotes protect commas.
+/// The pairs of one flag, as pflag's `StringToString` reads them: one `KEY=VALUE`, or several, separated by commas.
+/// Quotes protect commas.
 fn pairs(text: &str) -> Result<Vec<(String, String)>, Usage> {
     let fields = if text.matches('=').count() == 1 { vec![text.trim_matches('"').to_owned()] } else { quoted(text) };
     let pair = |field: &String| {

@@ -18,7 +18,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(5);
 /// The maximum size of a buffer, as in kube-scheduler.
 const MAX_BUFFER: i64 = 2 << 30;
 
-/// Reads the flags. Those of the other format are checked, too, and have no effect.
+/// Reads the flags. The flags of the other format are also checked, and have no effect.
 ///
 /// # Errors
 /// A value is wrong, or the gate is off.

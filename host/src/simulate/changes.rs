@@ -19,7 +19,7 @@ pub(super) struct Changes {
     /// Remove the nodes with these labels, as in `pool=old,arch!=arm64`
     #[arg(long, value_name = "SELECTOR", value_parser = selector)]
     without_selector: Option<Selector>,
-    /// Add N nodes like the one in FILE, with the pods of DaemonSets, as in `10=node.yaml`. Can be repeated
+    /// Add N nodes like the node in FILE, with the pods of DaemonSets, as in `10=node.yaml`. Can be repeated
     #[arg(long, value_name = "N=FILE", value_parser = added)]
     add: Vec<Added>,
 }

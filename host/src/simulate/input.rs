@@ -1,5 +1,5 @@
-//! The cluster that is simulated. It comes from files, folders and standard input, and from a live cluster, which is
-//! only read.
+//! The simulated cluster. Its objects come from files, folders and standard input, and from a live cluster, which the
+//! command only reads.
 
 use std::{
     fs,
@@ -22,8 +22,8 @@ use crate::manifests;
 /// The number of broken objects that a message lists. The message counts the others.
 const LISTED: usize = 20;
 
-/// The kinds that are read from a live cluster, because the built-in plugins and disruption budgets need them. The
-/// first two kinds are required.
+/// The kinds that are read from a live cluster, because the built-in plugins and disruption budgets need these kinds.
+/// The first two kinds are required.
 const KINDS: [(&str, &str); 21] = [
     ("v1", "Node"),
     ("v1", "Pod"),

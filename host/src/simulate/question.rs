@@ -21,8 +21,8 @@ use super::{Format, Simulated, output::write_data};
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 pub(super) struct Question {
-    /// Say how many more pods like the one in FILE fit after the pending pods are placed, and which resource is scarce
-    /// then
+    /// Say how many more pods like the pod in FILE fit after the pending pods are placed, and which resource is then
+    /// scarce
     #[arg(long, value_name = "FILE")]
     how_many: Option<PathBuf>,
     /// Drain this node under the PodDisruptionBudgets, and show where its pods go and which pods may not be evicted.

@@ -258,7 +258,7 @@ fn age(milliseconds: u64) -> String {
     }
 }
 
-/// Says whether this replica leads, and otherwise which replica leads.
+/// Says whether this replica leads, or which other replica leads.
 fn standing(is_leading: bool, leader: Option<&str>) -> String {
     match leader {
         _ if is_leading => "leads".to_owned(),

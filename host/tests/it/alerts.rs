@@ -21,7 +21,7 @@ use self::prometheus::{Moment, Samples, Then, evaluate, firing, has_promtool, na
 /// An alert that a story causes, and its labels.
 type Caused = (&'static str, &'static str);
 
-/// Checks that the alerts of a story fire at its end, and that none of them fires before.
+/// Checks that the alerts of a story fire at its end, and that no alert fires before.
 fn check(name: &str, caused: &[Caused], then: Then, moments: &[Moment]) {
     let samples = Samples::of(moments, then);
     let mut expected = Vec::new();
@@ -33,7 +33,7 @@ fn check(name: &str, caused: &[Caused], then: Then, moments: &[Moment]) {
 }
 
 /// Makes the table of all stories and a test of each story. A row has the name of the test, the alerts with their
-/// labels, how the time goes on, and the story.
+/// labels, how the time continues, and the story.
 macro_rules! stories {
     ($($name:ident: [$($caused:expr),+], $then:ident, $story:path;)+) => {
         /// The alerts of each story.

@@ -19,7 +19,7 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A folder with a component, as an author has it after a build.
+/// A folder with a component, as after an author's build.
 struct Project(TempDir);
 
 impl Project {
@@ -417,7 +417,7 @@ async fn a_new_project_says_the_commands_of_the_guide() {
     }
 }
 
-/// The script prints what componentize-py prints.
+/// The script prints the output of componentize-py.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_in_the_source_is_three_lines() {
     let project = Project::new("Zone", b"");
@@ -449,7 +449,7 @@ async fn two_names_of_a_plugin_are_told_with_their_places() {
     assert!(told.contains(places), "{told}");
 }
 
-/// The output names a possible lack of the machine only if the machine has it.
+/// The output names a missing tool only if the tool is really missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_build_in_rust_says_what_the_machine_lacks() {
     let home = tempfile::tempdir().expect("a folder");

@@ -40,7 +40,7 @@ async fn two_runs_of_the_engine_are_compared() {
     assert!(ended.err.contains("the node of every pod is the same as in"), "{}", ended.err);
 }
 
-/// Users that look at the page and explain pods are measured as well, and figures name them.
+/// Users that look at the page and explain pods are also measured, and the figures name them.
 #[tokio::test]
 async fn users_ask_while_pods_are_scheduled() {
     let users = ["--browsers", "2", "--view", "pods", "--explain", "--kept-decisions-mib", "0"];

@@ -1,4 +1,4 @@
-//! `berth bundle` of a running scheduler: what is in it, what is hidden, and what happens when something is missing.
+//! `berth bundle` of a running scheduler: its content, its hidden names, and its reasons for missing files.
 
 use std::{collections::BTreeMap, fs, io::Read as _, os::unix::fs::PermissionsExt as _, path::Path};
 

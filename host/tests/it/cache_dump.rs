@@ -1,4 +1,4 @@
-//! SIGUSR2 writes the cache and the queue to the log, and the scheduler goes on.
+//! SIGUSR2 writes the cache and the queue to the log, and the scheduler continues.
 
 use crate::cluster::{Cluster, pod};
 

@@ -41,7 +41,7 @@ pub(crate) struct Cluster {
     n_schedulers: AtomicU32,
 }
 
-/// The events of all pods that the watch has seen; it began before the first pod was created.
+/// The events of all pods that the watch has seen; the watch began before the first pod was created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// All nodes on which the pod was seen, by pod.
@@ -174,7 +174,7 @@ impl Cluster {
         seen
     }
 
-    /// Waits until one pod is bound, and says where.
+    /// Waits until one pod is bound, and returns its node.
     pub(crate) async fn node_of(&self, name: &str) -> String {
         let is_bound = |seen: &Seen| seen.nodes.get(name).is_some_and(|nodes| !nodes.is_empty());
         let seen = self.until(&format!("{name} bound"), is_bound).await;

@@ -48,7 +48,7 @@ pub(crate) struct Received {
     pub n_requests: usize,
 }
 
-/// A collector. It ends with the test.
+/// A collector, which ends with the test.
 #[derive(Debug)]
 pub(crate) struct Collector {
     pub address: SocketAddr,
@@ -118,7 +118,7 @@ async fn serve(
         let received = Arc::clone(&received);
         match &acceptor {
             None => drop(tokio::spawn(serve_connection(stream, manner, received))),
-            // A client that does not trust the certificate gives up.
+            // A client that does not trust the certificate closes the connection.
             Some(acceptor) => {
                 if let Ok(stream) = acceptor.accept(stream).await {
                     tokio::spawn(serve_connection(stream, manner, received));

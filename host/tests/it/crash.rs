@@ -1,4 +1,5 @@
-//! A scheduler ends in the middle of its work, and the next one goes on. Every pod is bound, and only to one node.
+//! A scheduler ends in the middle of its work, and the next scheduler continues. Every pod is bound, and only to one
+//! node.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Berth takes the place of the cluster's scheduler and gives it back while pods are created. The steps come from the
-//! guide's page on installing. `berth kube-scheduler` stands in for kube-scheduler: it has kube-scheduler's command
-//! line and Lease.
+//! Berth replaces the cluster's scheduler, and the cluster's scheduler then replaces Berth, while pods are created. The
+//! steps come from the guide's page on installing. `berth kube-scheduler` stands in for kube-scheduler: it has
+//! kube-scheduler's command line and Lease.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,5 @@
-//! `berth demo` places the pods of `examples/demo` where an operator would expect them, and says why the others wait.
+//! `berth demo` places the pods of `examples/demo` where an operator would expect them, and says why the other pods
+//! wait.
 
 use std::{collections::BTreeMap, time::Duration};
 

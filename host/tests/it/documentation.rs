@@ -93,7 +93,8 @@ async fn a_pod_goes_to_the_zone_and_the_node_with_fewer_like_it() {
     kubectl.run(&format!("apply -f {}", example("spread-by-zone")));
     let node = node_of(&cluster, &scheduler, "mypod").await;
     assert!(["node-00002", "node-00003"].contains(&node.as_str()), "{node} is not in zone B");
-    // The other node of zone B would do, too. Its scores are shown beside those of the pod's node.
+    // The pod could also run on the other node of zone B. The scores of this node are shown beside the scores of the
+    // pod's node.
     let other = if node == "node-00002" { "node-00003" } else { "node-00002" };
     let arguments = ["explain", "pod", "mypod", "--node", other, "-o", "json", "--socket", &scheduler.socket()];
     let compared = json_of(&Process::berth(arguments).ended(DEADLINE).await)["analysis"]["node"].clone();
@@ -119,7 +120,7 @@ async fn constraints_that_conflict_keep_the_pod_pending() {
     kubectl.run(&format!("apply -f {}", example("spread-by-zone-and-node")));
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints.";
     pends(&cluster, &scheduler, &kubectl, "mypod", reason).await;
-    // The page names this way out, among others.
+    // The page names this remedy, among others.
     kubectl.run("delete pod p4");
     assert_eq!(node_of(&cluster, &scheduler, "mypod").await, "node-00002");
 }
@@ -252,7 +253,7 @@ async fn preemption_spares_what_a_budget_protects_while_it_can() {
     kubectl.run("wait --for=jsonpath={.status.unavailableReplicas}=1 deployment/batch --timeout=30s");
     pends(&cluster, &scheduler, &kubectl, &first("batch").0, "0/2 nodes are available: 2 Insufficient cpu.").await;
 
-    // Budgets are honoured where possible, not whatever it takes.
+    // Budgets are honoured only if possible.
     let manifest = fs::read_to_string(example("priority")).expect("the example");
     fs::write(cluster.dir.path().join("more.yaml"), manifest.replace("name: nginx\n  labels", "name: more\n  labels"))
         .expect("a file");

@@ -136,7 +136,7 @@ async fn a_pod_is_explained_to_who_may_see_it() {
     assert!(!refused.status.success());
     let forbidden = "pods \"web\" is forbidden: User \"eve\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\"";
     assert!(refused.err.contains(forbidden), "{}", refused.err);
-    // Only users that may see a pod learn whether it exists.
+    // Only users that may see a pod learn whether the pod exists.
     let refused = bench.ask_as("ada", &["pod", "infra/web"]).await;
     assert!(refused.err.contains("in the namespace \"infra\""), "{}", refused.err);
     let unknown = bench.ask_as("root", &["pod", "infra/web"]).await;
@@ -160,7 +160,7 @@ async fn a_plugin_that_keeps_a_pod_out_says_why() {
     assert_eq!(holders[0]["wouldLetGo"], json!(false));
     let text = bench.ask(&["pod", "gated"]).await.out;
     assert!(text.contains("Held by: SchedulingGates at PreEnqueue") && text.contains(says), "{text}");
-    // A pod of a file is asked about at PreEnqueue, too.
+    // PreEnqueue is also asked about a pod of a file.
     let file = bench.write_pod("gated.json", &gated);
     let explained = json_of(&bench.ask(&["-f", &file, "-o", "json"]).await);
     assert_eq!((&explained["reason"], &explained["analysis"]["feasible"]), (&json!("Held"), &json!(1)), "{explained}");
@@ -176,7 +176,7 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     bench.create_in("infra", &pod("low", "10", "64Mi")).await;
     let is_known = |answer: &Ended| answer.status.success() && answer.out.contains("\"bound\"");
     while !is_known(&bench.ask(&["pod", "infra/low", "-o", "json"]).await) {}
-    // The node has too little left beside this pod.
+    // Beside this pod, the node has too few free resources.
     let mut high = pod("high", "10", "64Mi");
     (high["metadata"]["namespace"], high["spec"]["priority"]) = (json!("default"), json!(1000));
     let file = bench.write_pod("high.json", &high);
@@ -204,7 +204,7 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     assert!(pods.items.is_empty(), "{pods:?}");
 }
 
-/// The plugins that answered one question answer the next one, about another pod and with what has changed meanwhile.
+/// The plugins that answered one question answer the next question, about another pod and after further changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_in_turn_get_each_their_own_answer() {
     let bench = Bench::start().await;
@@ -357,7 +357,7 @@ async fn asking_at_pre_bind(effect: WantedEffect, plugin_config: &str) -> plugin
     .await
 }
 
-/// The pod has a node, and is not bound before the plugin lets it go on.
+/// The pod has a node, and is not bound before the plugin releases the pod.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_waits_at_pre_bind_is_named_with_what_it_waits_for() {
     let wait = WantedEffect::Wait(["v1/Pod", "default", "patient"].map(str::to_owned));
@@ -368,7 +368,7 @@ async fn a_plugin_that_waits_at_pre_bind_is_named_with_what_it_waits_for() {
     says(&bench.scheduler, "patient", holder, ": waits to see v1/Pod default/patient changed: the wait is over").await;
 }
 
-/// The plugin asks for an effect that it is not granted, so the attempt fails although nodes fit.
+/// The plugin asks for an effect without a grant, so the attempt fails although nodes fit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_that_ends_an_attempt_after_the_choice_of_a_node_is_named() {
     let event = WantedEffect::Event(["Said", "Saying", "whatever"].map(str::to_owned));

@@ -1,6 +1,6 @@
-//! Kinds that the scheduler may not list. Pods that need them wait and say why, all other pods are scheduled, and the
-//! scheduler needs no restart once it has the right. A kind that the server does not serve delays no pod, and the log
-//! names the plugins that read the kind.
+//! Kinds that the scheduler may not list. Pods that need such a kind wait, and their conditions say why. All other pods
+//! are scheduled, and the scheduler needs no restart once it has the right. A kind that the server does not serve
+//! delays no pod, and the log names the plugins that read the kind.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The endpoints over HTTPS, in kube-scheduler's place: which callers get in, and what they see.
+//! The endpoints over HTTPS, in kube-scheduler's place: which callers are allowed, and what each caller sees.
 
 use std::{
     fs,
@@ -271,7 +271,7 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     healthz("scheduler.example").await.expect_err("the certificate before, which is not served any more");
 }
 
-/// HTTP/2 as Prometheus and client-go speak it: many requests at the same time on one connection.
+/// HTTP/2 as Prometheus and client-go use it: many requests at the same time on one connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn http2_is_served_beside_http1() {
     let own = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");

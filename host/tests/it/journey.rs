@@ -160,7 +160,7 @@ const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=60s
 const MESSAGE: &str = "get -o 'jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}' pod/";
 
 /// Two scripts of the guide: the script that makes a project, and the script that builds, tests, verifies, inspects and
-/// times it.
+/// times the project.
 fn steps(language: &str) -> [String; 2] {
     let page = match language {
         "rust" => return blocks("first-plugin.md", "console")[..2].to_vec().try_into().expect("two blocks"),
@@ -172,8 +172,8 @@ fn steps(language: &str) -> [String; 2] {
     [block[..after].to_owned(), block[after..].to_owned()]
 }
 
-/// Makes a component from an empty folder, and tests, verifies, inspects and times it. The error says why the project
-/// cannot be built on this machine.
+/// Makes a component from an empty folder, and tests, verifies, inspects and times the component. The error says why
+/// the project cannot be built on this machine.
 fn make(shell: &mut Shell, language: &str, source: &str) -> Result<(), String> {
     let [new, build] = steps(language);
     let mut told = shell.run(&new);

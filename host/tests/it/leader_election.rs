@@ -1,5 +1,5 @@
-//! Several replicas on one API server. One schedules, and the others stand by and take over when the leader ends or
-//! crashes.
+//! Several replicas on one API server. One replica schedules. The other replicas wait, and take over when the leader
+//! ends or crashes.
 
 use std::time::{Duration, Instant};
 

@@ -166,8 +166,8 @@ async fn lines_of_1_37_name_entities() {
     assert!(log.contains(added), "{log}");
 }
 
-/// With the gate, lines of warnings and errors go to standard error, and all others to standard output. The last lines
-/// are written even if a buffer holds them.
+/// With the gate, lines of warnings and errors go to standard error, and all other lines to standard output. The last
+/// lines are written even if a buffer holds them.
 #[tokio::test(flavor = "multi_thread")]
 async fn informational_lines_go_to_standard_output_with_the_gate() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;

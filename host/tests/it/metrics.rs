@@ -1,4 +1,4 @@
-//! The scheduler's metrics count its actions: one scenario changes each of them.
+//! The scheduler's metrics count its actions: one scenario changes each metric.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::{Api, api::PostParams};

@@ -223,7 +223,7 @@ async fn a_sandbox_has_the_page_on_loopback() {
     let browser = Browser(Client::try_from(config).expect("a client"));
     cluster.create(&pod("web", "100m", "64Mi")).await;
     let node = cluster.node_of("web").await;
-    // The API server has the binding before the scheduler learns about it.
+    // The API server has the binding before the scheduler learns about the binding.
     browser.until("/page/pod?pod=default/web", &format!("it is on node {node}")).await;
     let (_, text) = browser.get("/page/nodes", "").await;
     assert!((0..3).all(|number| text.contains(&format!("node-0000{number}"))), "{text}");

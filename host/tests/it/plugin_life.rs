@@ -356,7 +356,7 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     assert!(held.contains("a plugin faulted; pod default/poison is held back"), "{held}");
 }
 
-/// A fault is one line and one event, although several parts of the scheduler learn about it.
+/// A fault is one line and one event, although several parts of the scheduler learn about the fault.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_is_one_line_and_one_event() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
@@ -406,7 +406,7 @@ fn says_about(line: &str, time: &str) -> bool {
     times.any(|word| word.duration_since(time).abs() < SignedDuration::from_secs(1))
 }
 
-/// The messages of pods say that the plugin cannot be restarted at once.
+/// The messages of pods say that the plugin cannot be restarted immediately.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_wait_while_a_plugin_is_restarted() {
     let patient = PLUGIN_CONFIG.replace("faults: 3,", "faults: 1000,");

@@ -1,4 +1,4 @@
-//! An operator reloads, disables, enables and rolls back plugins, and learns what follows from it.
+//! An operator reloads, disables, enables and rolls back plugins, and learns the consequences.
 
 use std::{fs, path::Path};
 

@@ -37,8 +37,8 @@ impl Process {
         // The tests share a cache of compiled plugins, which is not the user's.
         command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
-        // Schedulers without an option for the socket share one socket. Only the first scheduler can listen on it, and
-        // the others run without a socket.
+        // Schedulers without an option for the socket share one socket. Only the first scheduler can listen on this
+        // socket, and the other schedulers run without a socket.
         command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.envs(variables.iter().copied());
         Self::start(command)
@@ -49,7 +49,7 @@ impl Process {
         Self(berth_test_processes::Process::start(command).expect("the process starts"))
     }
 
-    /// Waits for a line that contains `part`. Lines that have already come count too.
+    /// Waits for a line that contains `part`. Lines that have already come also count.
     pub(crate) async fn line(&mut self, part: &str) -> String {
         self.0.line(part).await.unwrap_or_else(|error| panic!("{error:#}"))
     }

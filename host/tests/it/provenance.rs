@@ -103,7 +103,7 @@ async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
     assert_eq!((&entry["source"], &entry["signedBy"]), (&json!("registry"), &json!(["release"])));
     assert!(entry["reference"].as_str().is_some_and(|it| it.contains("/team/by-priority@sha256:")), "{entry}");
 
-    // The tag moves to an unsigned version, and the previous version goes on.
+    // The tag moves to an unsigned version, and the previous version continues to serve.
     release.push(2).await;
     bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
     assert_eq!(bench.serves(&digest(1)).await["state"], "probation", "it was refused at first");

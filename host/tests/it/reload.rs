@@ -107,7 +107,7 @@ async fn arguments_that_a_plugin_refuses_are_named_with_file_and_field() {
     assert!(line.contains(&place), "{line}");
 }
 
-/// Starts a scheduler that has NodeMetadata with this key, and returns the file of its configuration too.
+/// Starts a scheduler that has NodeMetadata with this key, and also returns the file of its configuration.
 async fn with_node_metadata(cluster: &Cluster, key: &str) -> (PathBuf, Scheduler) {
     let [config, plugins] = ["config.yaml", "plugins"].map(|name| cluster.dir.path().join(name));
     fs::create_dir(&plugins).expect("a folder");

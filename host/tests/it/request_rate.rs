@@ -21,7 +21,7 @@ async fn bindings_are_no_faster_than_configured() {
     let began = Instant::now();
     let _scheduler = cluster.scheduler(&["--config", &config.display().to_string()]).await;
     cluster.all_bound(PODS as usize).await;
-    // The first binding is sent at once, and each further one a fifth of a second later.
+    // The first binding is sent immediately, and each further binding a fifth of a second later.
     let fastest = Duration::from_millis(200) * (PODS - 1);
     assert!(began.elapsed() >= fastest, "{:?}", began.elapsed());
 }

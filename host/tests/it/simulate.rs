@@ -1,5 +1,5 @@
-//! `berth simulate` places pods where `berth demo`, a whole scheduler, places them. It also answers questions, and
-//! names objects that it cannot use.
+//! `berth simulate` places pods where `berth demo`, a whole scheduler, places them. The command also answers questions,
+//! and names objects that it cannot use.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -225,7 +225,7 @@ async fn what_cannot_be_used_is_named_and_left_out_if_told_so() {
         ended.err
     );
     assert_eq!(answer(&["-f", &cluster, "--skip-broken"]).await["summary"]["nodes"], 1);
-    // A simulation does not guess what an extender would say.
+    // A simulation refuses extenders, because it cannot know their answers.
     let extended = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n- urlPrefix: \
                     http://127.0.0.1:9\n  filterVerb: filter\n";
     let extended = write(&dir, "extended.yaml", extended);

@@ -1,5 +1,6 @@
-//! Every template of `berth plugin new`, in every language. Each is built, tested, verified and timed without changes.
-//! All plugins of a language then run in one sandbox, where each plugin decides, and is then replaced by its own build.
+//! Every template of `berth plugin new`, in every language. Each template is built, tested, verified and timed without
+//! changes. All plugins of a language then run in one sandbox, where each plugin decides, and is then replaced by its
+//! own build.
 //!
 //! A language without installed tools is not run, as in the author's journey.
 
@@ -17,7 +18,7 @@ const TEMPLATES: [(&str, &str); 4] = [
     ("approval", "AskFirst"),
 ];
 
-/// A profile with all of them, each with its arguments.
+/// A profile with all plugins, each with its arguments.
 const CONFIG: &str = r#"
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -55,7 +56,7 @@ fn run(shell: &mut Shell, name: &str, labels: &str) {
     shell.run(&format!("kubectl run {name} --image=example.com/web:1 --labels={labels}"));
 }
 
-/// Makes, builds and tests one plugin. The error says why it cannot be built on this machine.
+/// Makes, builds and tests one plugin. The error says why the plugin cannot be built on this machine.
 fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Result<PathBuf, String> {
     let home = shell.directory.clone();
     let told = shell.run(&format!(
@@ -158,7 +159,7 @@ fn decide(shell: &mut Shell) {
     shell.run("kubectl delete pod red-1");
     node_of(shell, "red-2");
 
-    // The pod would wait for ten minutes. The answer releases it at once.
+    // The pod would wait for ten minutes. The answer releases the pod immediately.
     run(shell, "careful", "example.com/approval=wanted");
     shell.run("kubectl wait --for=jsonpath='{.status.nominatedNodeName}' --timeout=60s pod/careful");
     let node = shell.run("kubectl get pod careful -o jsonpath='{.spec.nodeName}'");

@@ -15,7 +15,7 @@ use crate::{
     collector::{Collector, Manner, Received, duration},
 };
 
-/// Built-ins that run as components in these tests. All others run natively.
+/// Built-ins that run as components in these tests. All other built-ins run natively.
 const COMPONENTS: [&str; 2] = ["NodeResourcesFit", "TaintToleration"];
 
 /// The name of the span of an attempt.
@@ -127,7 +127,7 @@ impl Trace {
         self.steps.iter().chain(&self.requests).map(|span| span.name.as_str()).collect()
     }
 
-    /// Whether the parent of each span has arrived too. The scheduler hands over the steps of an attempt from time to
+    /// Whether the parent of each span has also arrived. The scheduler hands over the steps of an attempt from time to
     /// time, so they may arrive after the requests.
     fn has_all_parents(&self) -> bool {
         let known: BTreeSet<&[u8]> = self.steps.iter().chain([&self.attempt]).map(|span| &*span.span_id).collect();

@@ -1,5 +1,5 @@
-//! A claim that waits for its first consumer. The scheduler finds the volume, lets it be reserved, and waits until the
-//! claim is bound before it binds the pod.
+//! A claim that waits for its first consumer. The scheduler finds and reserves the volume, and waits until the claim is
+//! bound before it binds the pod.
 
 use k8s_openapi::api::{
     core::v1::{PersistentVolume, PersistentVolumeClaim},

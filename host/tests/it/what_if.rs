@@ -79,7 +79,7 @@ async fn an_answer_is_bounded() {
     let refused = ask(&bench, "root", &format!("{question}{}", " ".repeat(3 << 20))).await.expect_err("too large");
     assert!(refused.0 == 400 && refused.1.contains("larger than 3 MiB"), "{refused:?}");
 
-    // The copies of a small template may be many and large. They are counted before they are made.
+    // A small template may yield many large copies. The copies are counted before they are made.
     let large = json!({"metadata": {"annotations": {"text": "x".repeat(1 << 20)}}, "spec": {"containers": []}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "large"},
         "spec": {"replicas": 10_000, "template": large}});

@@ -14,18 +14,19 @@ typedef struct plugin_string_t {
   size_t len;
 } plugin_string_t;
 
-// An interned string. The scheduler owns the table and announces each symbol in `sync.delta.symbols` before the symbol's
-// first use. A symbol stands for its string as long as a node, a pod or an open cycle that the plugin knows contains
-// it. 0 is an absent value and the empty string. Symbols 1 to 10 are the same in every table and are never
-// announced: cpu, memory, ephemeral-storage, pods, TCP, 0.0.0.0, kubernetes.io/hostname,
+// A symbol: a number that stands for a string. The scheduler announces each symbol in `sync.delta.symbols` before the
+// symbol's first use. A symbol stands for its string as long as the string is in a node, a pod or an open cycle that the
+// plugin knows. The symbol 0 stands for an absent value and for the empty string. The symbols 1 to 10 always stand for the
+// same strings and are never announced: cpu, memory, ephemeral-storage, pods, TCP, 0.0.0.0, kubernetes.io/hostname,
 // topology.kubernetes.io/zone, topology.kubernetes.io/region, node.kubernetes.io/unschedulable.
 typedef uint32_t berth_scheduler_types_sym_t;
 
-// The number of a node's row in every table. It is stable while the node exists. It is reused only after the row was
-// announced as removed.
+// The number of a node's row in all columns. A node keeps its row as long as the node exists. Another node may get the row
+// after `sync.delta.removed` has named the row.
 typedef uint32_t berth_scheduler_types_row_t;
 
-// The number of a placed pod. It is stable while the pod stays on its node unchanged. It is reused later.
+// The number of a pod on a node. A pod keeps its slot as long as the pod stays on its node and does not change. Another
+// pod may get the slot later.
 typedef uint32_t berth_scheduler_types_pod_slot_t;
 
 // A set of nodes as a bitmap. Bit `i % 64` of word `i / 64` stands for row `i`. Missing words are zero.
@@ -34,7 +35,7 @@ typedef struct berth_scheduler_types_rows_t {
   size_t len;
 } berth_scheduler_types_rows_t;
 
-// The number of a scheduling attempt of one pod. A plugin keeps its data for the attempt by this number.
+// The number of a cycle, which is one attempt to schedule one pod. A plugin keeps its data about the cycle by this number.
 typedef uint64_t berth_scheduler_types_cycle_id_t;
 
 // The code of a plugin's answer, as in kube-scheduler.
@@ -51,7 +52,8 @@ typedef uint8_t berth_scheduler_types_code_t;
 #define BERTH_SCHEDULER_TYPES_CODE_WAIT 4
 // The plugin has nothing to do for this pod. Only PreFilter, PreScore, PreBindPreFlight, PreBind and Bind return it.
 #define BERTH_SCHEDULER_TYPES_CODE_SKIP 5
-// The pod is rejected until an event outside the scheduler. After that event, the pod skips its backoff.
+// The pod is rejected until an event outside the scheduler occurs. After this event, the pod is retried without a
+// backoff.
 #define BERTH_SCHEDULER_TYPES_CODE_PENDING 6
 
 typedef struct {
@@ -61,7 +63,7 @@ typedef struct {
 
 typedef struct berth_scheduler_types_status_t {
   berth_scheduler_types_code_t   code;
-  // The reasons for users in events and conditions, such as `Insufficient cpu`.
+  // The reasons that users see in events and conditions, such as `Insufficient cpu`.
   plugin_list_string_t   reasons;
 } berth_scheduler_types_status_t;
 
@@ -81,11 +83,11 @@ typedef uint8_t berth_scheduler_types_toleration_operator_t;
 
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_EQUAL 0
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_EXISTS 1
-// An unknown operator, which never matches. `lt` and `gt` are unknown while their feature gate is off.
+// An unknown operator, which never matches. The operators `Lt` and `Gt` are unknown while their feature gate is off.
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_NEVER 2
-// The taint's value is an integer, and must be lower than the toleration's value (KEP-5471).
+// The taint's value must be an integer that is lower than the toleration's value (KEP-5471).
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_LT 3
-// The taint's value is an integer, and must be higher than the toleration's value.
+// The taint's value must be an integer that is higher than the toleration's value.
 #define BERTH_SCHEDULER_TYPES_TOLERATION_OPERATOR_GT 4
 
 typedef struct {
@@ -94,15 +96,15 @@ typedef struct {
 } berth_scheduler_types_option_taint_effect_t;
 
 typedef struct berth_scheduler_types_toleration_t {
-  // 0 matches every key.
+  // The symbol 0 matches every key.
   berth_scheduler_types_sym_t   key;
   berth_scheduler_types_toleration_operator_t   operator_;
   berth_scheduler_types_sym_t   value;
-  // None matches every effect.
+  // `none` matches every effect.
   berth_scheduler_types_option_taint_effect_t   effect;
 } berth_scheduler_types_toleration_t;
 
-// The operator of a requirement. Label selectors have no `gt` and `lt`.
+// The operator of a requirement. Label selectors do not use `gt` and `lt`.
 typedef uint8_t berth_scheduler_types_operator_t;
 
 #define BERTH_SCHEDULER_TYPES_OPERATOR_IN 0
@@ -137,9 +139,9 @@ typedef struct {
 typedef struct berth_scheduler_types_node_term_t {
   // The requirements on labels.
   berth_scheduler_types_list_requirement_t   labels;
-  // The requirements on `metadata.name`, with one value each.
+  // The requirements on `metadata.name`. Each requirement has one value.
   berth_scheduler_types_list_requirement_t   fields;
-  // The reasons why the term does not parse, one line for each. The term then matches nothing.
+  // The reasons why the term does not parse, one reason a line. A term that does not parse matches nothing.
   plugin_option_string_t   error;
 } berth_scheduler_types_node_term_t;
 
@@ -190,11 +192,12 @@ typedef struct berth_scheduler_types_node_rules_t {
   berth_scheduler_types_option_list_weighted_node_term_t   preferred;
 } berth_scheduler_types_node_rules_t;
 
-// A label selector: all requirements must hold. An absent optional selector matches nothing. A selector without
-// requirements matches everything. Requirements are sorted and have no duplicates, so equal selectors compare equal.
+// A label selector: all requirements must hold. A selector without requirements matches everything. If a field of type
+// `option<label-selector>` is none, nothing matches. The requirements are sorted and have no duplicates, so equal
+// selectors have equal lists.
 typedef struct berth_scheduler_types_label_selector_t {
   berth_scheduler_types_list_requirement_t   requirements;
-  // The reason why the selector does not parse. The selector then matches nothing.
+  // The reason why the selector does not parse. A selector that does not parse matches nothing.
   plugin_option_string_t   error;
 } berth_scheduler_types_label_selector_t;
 
@@ -203,11 +206,12 @@ typedef struct {
   berth_scheduler_types_label_selector_t val;
 } berth_scheduler_types_option_label_selector_t;
 
-// `spec.topologySpreadConstraints[]`, with defaults filled in and `matchLabelKeys` merged into the selector.
+// An item of `spec.topologySpreadConstraints`. Absent fields have their default values, and `selector` includes
+// `matchLabelKeys`.
 typedef struct berth_scheduler_types_spread_constraint_t {
   int32_t   max_skew;
   berth_scheduler_types_sym_t   topology_key;
-  // `whenUnsatisfiable: DoNotSchedule`; otherwise `ScheduleAnyway`.
+  // True for `whenUnsatisfiable: DoNotSchedule`, and false for `ScheduleAnyway`.
   bool   hard;
   berth_scheduler_types_option_label_selector_t   selector;
   int32_t   min_domains;
@@ -266,7 +270,8 @@ typedef struct {
   plugin_string_t f1;
 } plugin_tuple2_string_string_t;
 
-// The source of a volume that matters for scheduling. Other volumes (`emptyDir`, `configMap`, ...) are left out.
+// The source of a volume. A pod's `volumes` contain only the volumes that matter for scheduling, and no `emptyDir` or
+// `configMap`.
 typedef struct berth_scheduler_types_volume_source_t {
   uint8_t tag;
   union {
@@ -293,7 +298,8 @@ typedef struct berth_scheduler_types_volume_source_t {
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_RBD 5
 // The driver of an inline CSI volume.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_CSI 6
-// Another in-tree type that a CSI driver replaced: the field's name, and the name of the volume in that field.
+// An in-tree volume of another type, which a CSI driver has replaced. The texts are the name of the volume's field in
+// the pod, and the name of the volume in this field.
 #define BERTH_SCHEDULER_TYPES_VOLUME_SOURCE_IN_TREE 7
 
 typedef struct berth_scheduler_types_volume_t {
@@ -309,16 +315,16 @@ typedef struct berth_scheduler_types_claim_name_t {
 } berth_scheduler_types_claim_name_t;
 
 #define BERTH_SCHEDULER_TYPES_CLAIM_NAME_KNOWN 0
-// The claim is not generated yet.
+// The claim does not exist yet.
 #define BERTH_SCHEDULER_TYPES_CLAIM_NAME_PENDING 1
 // The pod's status says that the pod needs no claim.
 #define BERTH_SCHEDULER_TYPES_CLAIM_NAME_NOT_NEEDED 2
 
-// `spec.resourceClaims[]`, resolved through `status.resourceClaimStatuses`.
+// An item of `spec.resourceClaims`. The name of the claim comes from `status.resourceClaimStatuses`.
 typedef struct berth_scheduler_types_pod_claim_t {
-  // The name within the pod.
+  // The name of the item in the pod.
   plugin_string_t   name;
-  // The claim is made from a template for this pod. The pod must then own the claim.
+  // The claim is generated from a template for this pod. The pod must own such a claim.
   bool   from_template;
   berth_scheduler_types_claim_name_t   claim;
 } berth_scheduler_types_pod_claim_t;
@@ -331,14 +337,14 @@ typedef uint8_t berth_scheduler_types_container_kind_t;
 #define BERTH_SCHEDULER_TYPES_CONTAINER_KIND_SIDECAR 1
 #define BERTH_SCHEDULER_TYPES_CONTAINER_KIND_REGULAR 2
 
-// A container's request of an extended resource.
+// A container's request for an extended resource.
 typedef struct berth_scheduler_types_extended_request_t {
-  // Position among init containers followed by containers.
+  // The container's position in the list of init containers followed by the other containers.
   uint32_t   container;
   plugin_string_t   container_name;
   berth_scheduler_types_container_kind_t   kind;
   berth_scheduler_types_sym_t   resource;
-  // Position of the resource among the container's request names in alphabetical order.
+  // The resource's position in the alphabetical list of the resources that the container requests.
   uint32_t   request;
   int64_t   amount;
 } berth_scheduler_types_extended_request_t;
@@ -441,9 +447,9 @@ typedef struct berth_scheduler_types_pod_t {
   berth_scheduler_types_list_tuple2_sym_sym_t   labels;
   berth_scheduler_types_sym_t   scheduler_name;
   int32_t   priority;
-  // 0 while the pod is pending.
+  // The symbol 0 while the pod is pending.
   berth_scheduler_types_sym_t   node_name;
-  // `status.nominatedNodeName`, or 0.
+  // `status.nominatedNodeName`, or the symbol 0.
   berth_scheduler_types_sym_t   nominated_node_name;
   // `metadata.deletionTimestamp` is set.
   bool   terminating;
@@ -455,7 +461,8 @@ typedef struct berth_scheduler_types_pod_t {
   plugin_option_s64_t   started_at;
   // `spec.preemptionPolicy: Never`.
   bool   never_preempts;
-  // A scheduler is evicting the pod: it has the condition `DisruptionTarget` with reason `PreemptionByScheduler`.
+  // A scheduler is evicting the pod: the pod has the condition `DisruptionTarget` with the reason
+  // `PreemptionByScheduler`.
   bool   preempted;
   berth_scheduler_types_node_rules_t   node_rules;
   berth_scheduler_types_pod_affinity_t   affinity;
@@ -470,20 +477,23 @@ typedef struct berth_scheduler_types_pod_t {
   plugin_option_string_t   extended_claim;
   // Normalised image names of init containers, containers and image volumes.
   berth_scheduler_types_list_sym_t   images;
-  // The number of init and regular containers. With the decisions of Kubernetes 1.37, image volumes count too.
+  // The number of init containers and regular containers. If Berth decides as Kubernetes 1.37 does, image volumes also
+  // count.
   uint32_t   containers;
   // The node features that the pod needs.
   berth_scheduler_types_list_sym_t   required_features;
-  // The pod's requests in its spec: containers, init containers, sidecars, overhead, pod-level resources.
+  // The requests in the pod's spec, from containers, init containers, sidecars, overhead and pod-level resources.
   berth_scheduler_types_resources_t   requests;
   // The amounts that the pod adds to the usage of its node, including an in-place resize that is in progress.
   berth_scheduler_types_resources_t   placed_requests;
   berth_scheduler_types_non_zero_t   placed_non_zero;
-  // The sums of containers with defaults for cpu and memory. NodeResourcesFit scores them.
+  // The sums of the containers' requests. A container without a request for CPU or memory counts with a default. The
+  // plugin NodeResourcesFit uses these sums for its score.
   berth_scheduler_types_resources_t   scoring_requests;
-  // The sums without defaults, including pod-level resources. NodeResourcesBalancedAllocation scores them.
+  // The sums of the requests without defaults, including pod-level resources. The plugin NodeResourcesBalancedAllocation
+  // uses these sums for its score.
   berth_scheduler_types_resources_t   balanced_requests;
-  // The whole pending pod as JSON, if the manifest requests `pod-json`.
+  // The whole pod as JSON, if the pod is pending and the manifest requests `pod-json`.
   plugin_option_list_u8_t   json;
 } berth_scheduler_types_pod_t;
 
@@ -492,7 +502,7 @@ typedef struct {
   size_t len;
 } berth_scheduler_types_list_taint_t;
 
-// A node before or after an event, for `queueing-hint`. The nodes of the cluster come as columns, with `sync`.
+// A node before or after an event, for `queueing-hint`. The replica has nodes as columns instead, which come with `sync`.
 typedef struct berth_scheduler_types_node_t {
   berth_scheduler_types_sym_t   name;
   bool   unschedulable;
@@ -506,7 +516,7 @@ typedef struct berth_scheduler_types_node_t {
   berth_scheduler_types_list_sym_t   declared_features;
 } berth_scheduler_types_node_t;
 
-// The nodes with one status.
+// The nodes that were rejected with the same status.
 typedef struct berth_scheduler_types_rejected_nodes_t {
   berth_scheduler_types_status_t   status;
   berth_scheduler_types_rows_t   nodes;
@@ -529,7 +539,8 @@ typedef uint16_t berth_scheduler_types_actions_t;
 #define BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_POD_SCHEDULING_GATES_ELIMINATED (1 << 11)
 #define BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_POD_GENERATED_RESOURCE_CLAIM (1 << 12)
 
-// `resource` is `Pod`, `Node`, `PersistentVolumeClaim`, ..., `<plural>.<version>.<group>`, or `*`.
+// Changes of objects of one resource. `resource` is a name such as `Pod`, `Node` or `PersistentVolumeClaim`, or
+// `<plural>.<version>.<group>`, or `*` for all resources.
 typedef struct berth_scheduler_types_cluster_event_t {
   plugin_string_t   resource;
   berth_scheduler_types_actions_t   actions;
@@ -583,17 +594,20 @@ typedef struct {
   size_t len;
 } berth_scheduler_types_list_object_ref_t;
 
-// A wait for changes of objects. It must be the last effect. After the other effects have succeeded, `permit` or
-// `pre-bind` is called again for this cycle after each change of one of the objects, until it answers without a wait. The
-// replica is up to date at each call.
+// A wait for changes of objects. The wait must be the last effect. After the other effects have succeeded, `permit` or
+// `pre-bind` is called again after each change of one of the objects, until the plugin answers without a wait. The replica
+// is up to date at each call.
 //
 // The objects may include the pod of the cycle, with the kind `v1/Pod`, even if the manifest's `objects` do not name this
-// kind. `begin` is then called with the changed pod right before the call. The manifest's `objects` must name other kinds.
+// kind. If this pod changes, `begin` is called with the changed pod right before `permit` or `pre-bind`. The manifest's
+// `objects` must name all other kinds.
 typedef struct berth_scheduler_types_wait_t {
   berth_scheduler_types_list_object_ref_t   objects;
-  // The time counts from the first wait of the attempt. The verdict of `permit` also has a time: the shorter time counts.
+  // The maximum time, from this answer on. If the plugin answers with another wait in the same cycle, the earlier end
+  // applies. At Permit, the verdict `wait` also has a maximum time, and the earlier end applies.
   uint64_t   timeout_ms;
-  // The message for the pod after the timeout. An empty message at Permit stands for kube-scheduler's message.
+  // The message for the pod after the timeout. If the message is empty at Permit, the pod gets the message that
+  // kube-scheduler writes.
   plugin_string_t   timeout_message;
 } berth_scheduler_types_wait_t;
 
@@ -602,8 +616,9 @@ typedef struct {
   plugin_option_string_t f1;
 } plugin_tuple2_string_option_string_t;
 
-// An action that a plugin asks the scheduler to carry out. The scheduler checks the effect against the plugin's grants,
-// carries it out, and reports the result as events. An effect without a grant is refused, logged and counted.
+// An action that a plugin asks the scheduler to carry out. The scheduler first checks whether the operator granted the
+// action to the plugin. The scheduler then carries out the action, and the plugin sees the result as events. An effect
+// without a grant is refused, logged and counted.
 typedef struct berth_scheduler_types_effect_t {
   uint8_t tag;
   union {
@@ -622,27 +637,29 @@ typedef struct berth_scheduler_types_effect_t {
 
 // Binds the pod of this cycle to the node chosen for it.
 #define BERTH_SCHEDULER_TYPES_EFFECT_BIND 0
-// Applies a JSON merge patch to an object. If the patch contains a `metadata.resourceVersion`, it fails if the object
-// has changed since that version.
+// Applies a JSON merge patch to an object. If the patch contains `metadata.resourceVersion` and the object has changed
+// since this version, the patch fails.
 #define BERTH_SCHEDULER_TYPES_EFFECT_PATCH 1
 // Creates an object.
 #define BERTH_SCHEDULER_TYPES_EFFECT_CREATE 2
 // Deletes an object.
 #define BERTH_SCHEDULER_TYPES_EFFECT_DELETE 3
-// Evicts a pod from its node: marks it as `DisruptionTarget` with this message, deletes it, and writes an event.
+// Evicts a pod from its node. The scheduler sets the pod's condition `DisruptionTarget` with this message, deletes the
+// pod, and writes an event.
 #define BERTH_SCHEDULER_TYPES_EFFECT_EVICT 4
-// Allows a pod that waits at Permit to continue: the pod's uid.
+// Allows a pod that waits at Permit to continue. The value is the pod's uid.
 #define BERTH_SCHEDULER_TYPES_EFFECT_ALLOW 5
-// Rejects a pod that waits at Permit: the pod's uid and the reason.
+// Rejects a pod that waits at Permit. The values are the pod's uid and the reason.
 #define BERTH_SCHEDULER_TYPES_EFFECT_REJECT 6
-// Moves pods to activeQ: their uids.
+// Moves pods to activeQ. The values are the uids of the pods.
 #define BERTH_SCHEDULER_TYPES_EFFECT_ACTIVATE 7
-// Sets or clears a pod's `nominatedNodeName`: the pod's uid, and the node's name or none.
+// Sets or clears a pod's `nominatedNodeName`. The values are the pod's uid, and the name of the node to set or none to
+// clear.
 #define BERTH_SCHEDULER_TYPES_EFFECT_NOMINATE 8
 // Writes a Kubernetes event about the pod of this cycle.
 #define BERTH_SCHEDULER_TYPES_EFFECT_EVENT 9
-// Waits until an object changes; then `permit` or `pre-bind` is called again. `permit` may return it only together with
-// the verdict `wait`.
+// Waits until an object changes, and then calls `permit` or `pre-bind` again. `permit` may return this effect only
+// together with the verdict `wait`.
 #define BERTH_SCHEDULER_TYPES_EFFECT_WAIT 10
 
 typedef berth_scheduler_types_row_t berth_scheduler_host_row_t;
@@ -669,12 +686,12 @@ typedef struct berth_scheduler_host_removal_t {
   berth_scheduler_host_list_pod_slot_t   pods;
 } berth_scheduler_host_removal_t;
 
-// A node on which the pod fits after the eviction of the victims.
+// A node that can run the pod after the eviction of the victims.
 typedef struct berth_scheduler_host_preemption_t {
   berth_scheduler_host_row_t   node;
   // The pods to evict, the most important pod first.
   berth_scheduler_host_list_pod_slot_t   victims;
-  // The number of evictions that violate a disruption budget.
+  // The number of evictions that violate a PodDisruptionBudget.
   int64_t   violations;
 } berth_scheduler_host_preemption_t;
 
@@ -711,7 +728,7 @@ typedef struct {
 
 typedef berth_scheduler_types_cluster_event_t exports_berth_scheduler_lifecycle_cluster_event_t;
 
-// A column of the node table that the scheduler keeps up to date in this plugin.
+// A column of the node table. The scheduler keeps the requested columns up to date in the plugin's replica.
 typedef struct exports_berth_scheduler_lifecycle_column_t {
   uint8_t tag;
   union {
@@ -726,30 +743,30 @@ typedef struct exports_berth_scheduler_lifecycle_column_t {
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_UNSCHEDULABLE 1
 // All of `metadata.labels`.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_LABELS 2
-// One label, by key. It costs less than all labels.
+// The label with this key. One label costs less than all labels.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_LABEL 3
 // `spec.taints`, as ids of taint sets.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_TAINTS 4
 // `status.allocatable`.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_ALLOCATABLE 5
-// Sums of the requests of the pods on the node.
+// The sums of the requests of the pods on the node.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_REQUESTED 6
-// Sums of the requests of cpu and memory. A container without a request counts with a default.
+// The sums of the requests of CPU and memory. A container without a request counts with 100m CPU or 200 MiB.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_NON_ZERO_REQUESTED 7
-// Number of pods on the node.
+// The number of pods on the node.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_POD_COUNT 8
 // `status.images`.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_IMAGES 9
-// Host ports in use.
+// The host ports that pods on the node use.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_HOST_PORTS 10
 // `status.declaredFeatures`.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_DECLARED_FEATURES 11
-// One annotation, by key. There is no column of all annotations: some are very long.
+// The annotation with this key. There is no column of all annotations, because some annotations are very long.
 #define EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_ANNOTATION 12
 
-// A kind of which the plugin reads the whole objects.
+// A kind of Kubernetes object. The plugin reads whole objects of this kind.
 typedef struct exports_berth_scheduler_lifecycle_object_kind_t {
-  // `v1`, `scheduling.example.com/v1alpha1`.
+  // For example `v1` or `scheduling.example.com/v1alpha1`.
   plugin_string_t   api_version;
   plugin_string_t   kind;
 } exports_berth_scheduler_lifecycle_object_kind_t;
@@ -775,19 +792,22 @@ typedef struct {
 } exports_berth_scheduler_lifecycle_option_list_cluster_event_t;
 
 typedef struct exports_berth_scheduler_lifecycle_manifest_t {
-  // The plugin's name in profiles, such as `NodeAffinity`. It must equal the file's name without `.wasm`.
+  // The plugin's name in profiles, such as `NodeAffinity`. This name must equal the name of the component's file without
+  // `.wasm`.
   plugin_string_t   name;
-  // The version is shown to users. The digest of its bytes identifies a plugin.
+  // The version for users. The scheduler identifies a plugin's binary by the digest of its bytes.
   plugin_string_t   version;
-  // The parts of the node table that `sync` keeps up to date. Pods and objects need no column.
+  // The columns of the node table that the plugin reads. A plugin that reads only pods or other objects needs no column.
   exports_berth_scheduler_lifecycle_list_column_t   columns;
-  // Requests the pods on nodes, including assumed pods. Each pod is sent once when it comes or changes.
+  // The plugin reads the pods on nodes. An assumed pod also counts as a pod on a node: the scheduler has chosen its
+  // node, and the pod is not bound yet. `sync` sends a pod once when the pod comes to a node, and again when the pod
+  // changes.
   bool   pods;
-  // Requests the whole JSON of pending pods. It costs a copy of the JSON for each cycle.
+  // The plugin reads the whole JSON of pending pods. The scheduler then copies the JSON for each cycle.
   bool   pod_json;
-  // The kinds of which the plugin reads the whole objects. The operator must grant each kind.
+  // The kinds of objects that the plugin reads as whole objects. The operator must grant each kind.
   exports_berth_scheduler_lifecycle_list_object_kind_t   objects;
-  // The events that may make a pod schedulable after this plugin rejected it. None stands for any event.
+  // The events that may make a pod schedulable after this plugin rejected the pod. `none` stands for all events.
   exports_berth_scheduler_lifecycle_option_list_cluster_event_t   events_to_register;
 } exports_berth_scheduler_lifecycle_manifest_t;
 
@@ -820,8 +840,8 @@ typedef struct {
   size_t len;
 } exports_berth_scheduler_sync_list_sym_t;
 
-// The lists of several rows, one after the other: row `i` has the items from `ends[i - 1]` (0 for the first) up to
-// `ends[i]`.
+// One list for each row, all in the list `items`, one after the other. The list of row `i` starts at index `ends[i - 1]`,
+// or at 0 if `i` is 0, and stops before index `ends[i]`.
 typedef struct exports_berth_scheduler_sync_symbol_lists_t {
   plugin_list_u32_t   ends;
   exports_berth_scheduler_sync_list_sym_t   items;
@@ -862,7 +882,7 @@ typedef struct {
   size_t len;
 } plugin_list_list_s64_t;
 
-// `values` has one list for each name, with one amount for each row.
+// The amounts of resources. `values` has one list for each name. Each list has one amount for each row.
 typedef struct exports_berth_scheduler_sync_resource_columns_t {
   exports_berth_scheduler_sync_list_sym_t   names;
   plugin_list_list_s64_t   values;
@@ -888,7 +908,7 @@ typedef struct {
   size_t len;
 } plugin_list_list_tuple2_string_string_t;
 
-// New values, in the order of `column-change.rows`.
+// The new values of a column, in the order of `column-change.rows`.
 typedef struct exports_berth_scheduler_sync_column_data_t {
   uint8_t tag;
   union {
@@ -909,9 +929,10 @@ typedef struct exports_berth_scheduler_sync_column_data_t {
 
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_NAME 0
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_UNSCHEDULABLE 1
-// Key and value of all labels, or of the labels that the manifest names.
+// The key and the value of each label that the manifest requests.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_LABELS 2
-// Ids into the taint sets announced so far; 0 is the set without taints.
+// The ids of taint sets. `delta.taint-sets` announces each id before its first use. The id 0 is the set without
+// taints.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_TAINTS 3
 // One of the names is `pods`. A resource that is not named is 0 on these rows.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_ALLOCATABLE 4
@@ -919,11 +940,11 @@ typedef struct exports_berth_scheduler_sync_column_data_t {
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_REQUESTED 5
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_NON_ZERO_REQUESTED 6
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_POD_COUNT 7
-// Image names.
+// The names of images.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_IMAGES 8
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_HOST_PORTS 9
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_DECLARED_FEATURES 10
-// Key and value of the annotations that the manifest names.
+// The key and the value of each annotation that the manifest requests.
 #define EXPORTS_BERTH_SCHEDULER_SYNC_COLUMN_DATA_ANNOTATIONS 11
 
 typedef struct {
@@ -941,7 +962,7 @@ typedef struct exports_berth_scheduler_sync_object_t {
   plugin_string_t   kind;
   plugin_string_t   namespace_;
   plugin_string_t   name;
-  // The whole object; none for a deleted object.
+  // The whole object as JSON, or none if the object was deleted.
   plugin_option_list_u8_t   json;
 } exports_berth_scheduler_sync_object_t;
 
@@ -1008,23 +1029,25 @@ typedef struct {
 
 typedef struct exports_berth_scheduler_sync_delta_t {
   uint64_t   generation;
-  // The delta has all data. The plugin first deletes everything except the symbols.
+  // The delta has all data that the manifest requests. The plugin first deletes everything in its replica except the
+  // symbols.
   bool   full;
-  // Symbols with their new texts: new symbols, and symbols that get another text. A symbol with an empty text stands
-  // for nothing until it is announced again, and nothing in the replica holds such a symbol.
+  // New symbols, and symbols that get another text. A symbol with an empty text stands for nothing until the symbol is
+  // announced again. No part of the replica contains such a symbol.
   exports_berth_scheduler_sync_list_tuple2_sym_string_t   symbols;
   exports_berth_scheduler_sync_list_tuple2_u32_list_taint_t   taint_sets;
   // The size of each image in bytes, by the image's name.
   exports_berth_scheduler_sync_list_tuple2_sym_s64_t   image_sizes;
-  // The rows that became empty. They are applied first.
+  // The rows that became empty. The plugin applies `removed` before `added` and `columns`.
   exports_berth_scheduler_sync_list_row_t   removed;
-  // The rows that got nodes. Their columns are in `columns`.
+  // The rows that got a node. The values of the node are in `columns`.
   exports_berth_scheduler_sync_list_row_t   added;
   exports_berth_scheduler_sync_list_column_change_t   columns;
-  // The slots that became empty. They are applied before `removed`. A slot that is already empty stays empty.
+  // The slots that became empty. The plugin applies `pods-removed` before `removed`. A slot that is already empty stays
+  // empty.
   exports_berth_scheduler_sync_list_pod_slot_t   pods_removed;
-  // The pods on nodes that are new or changed. They are applied after the columns. A changed pod is also in
-  // `pods-removed`.
+  // The pods on nodes that are new or changed. The plugin applies `pods-placed` after `columns`. A changed pod is also
+  // in `pods-removed`.
   exports_berth_scheduler_sync_list_placed_pod_t   pods_placed;
   exports_berth_scheduler_sync_list_object_t   objects;
 } exports_berth_scheduler_sync_delta_t;
@@ -1080,8 +1103,9 @@ typedef berth_scheduler_types_status_t exports_berth_scheduler_filter_status_t;
 
 typedef berth_scheduler_types_rejected_nodes_t exports_berth_scheduler_filter_rejected_nodes_t;
 
-// A change of one node for a dry run. `minus` and `plus` are indices of the pods that dry runs of the cycle have named.
-// Both are empty for a plugin that follows neither pods nor a column that pods change.
+// One case of a dry run: a node without the pods `minus` and with the additional pods `plus`. Both lists have indices into
+// the pods of the dry run, which `dry-run` describes. Both lists are empty if the manifest requests neither pods nor a
+// column that pods change.
 typedef struct exports_berth_scheduler_filter_dry_run_case_t {
   exports_berth_scheduler_filter_row_t   node;
   plugin_list_u32_t   minus;
@@ -1165,11 +1189,11 @@ typedef struct {
 } exports_berth_scheduler_post_filter_list_tuple2_row_pod_t;
 
 typedef struct exports_berth_scheduler_post_filter_failure_t {
-  // The reasons why nodes did not pass.
+  // The nodes that the Filter plugins rejected, with the reasons.
   exports_berth_scheduler_post_filter_list_rejected_nodes_t   rejections;
-  // The status of all other nodes, if PreFilter rejected them or the pod.
+  // The status of all nodes that are not in `rejections`. It is none unless PreFilter rejected these nodes or the pod.
   exports_berth_scheduler_post_filter_option_status_t   absent;
-  // The pods of any priority that are nominated to nodes, with these nodes.
+  // The pods that are nominated to nodes, whatever their priority. Each pod comes with its nominated node.
   exports_berth_scheduler_post_filter_list_tuple2_row_pod_t   nominated;
 } exports_berth_scheduler_post_filter_failure_t;
 
@@ -1193,7 +1217,8 @@ typedef struct {
 } exports_berth_scheduler_post_filter_list_effect_t;
 
 typedef struct exports_berth_scheduler_post_filter_outcome_t {
-  // After success, no further PostFilter plugin is called. After `unschedulable`, the next plugin is called.
+  // After `success`, no further PostFilter plugin is called. After `unschedulable`, the next PostFilter plugin is
+  // called.
   exports_berth_scheduler_post_filter_status_t   status;
   exports_berth_scheduler_post_filter_nomination_t   nomination;
   exports_berth_scheduler_post_filter_list_effect_t   effects;
@@ -1278,7 +1303,7 @@ typedef struct exports_berth_scheduler_permit_verdict_t {
 } exports_berth_scheduler_permit_verdict_t;
 
 #define EXPORTS_BERTH_SCHEDULER_PERMIT_VERDICT_ALLOW 0
-// Hold the pod for at most this number of milliseconds, and for at most 15 minutes; then reject the pod.
+// Hold the pod for this number of milliseconds, or for 15 minutes if the number is larger. Then reject the pod.
 #define EXPORTS_BERTH_SCHEDULER_PERMIT_VERDICT_WAIT 1
 #define EXPORTS_BERTH_SCHEDULER_PERMIT_VERDICT_DENY 2
 
@@ -1299,7 +1324,8 @@ typedef berth_scheduler_types_row_t exports_berth_scheduler_pre_bind_pre_flight_
 typedef berth_scheduler_types_status_t exports_berth_scheduler_pre_bind_pre_flight_status_t;
 
 typedef struct exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t {
-  // `pre-bind` may run in parallel with the `pre-bind` of the plugins next to this one, if these allow it too.
+  // The plugin's `pre-bind` may run in parallel with the `pre-bind` of neighbouring plugins in the profile, if these
+  // plugins also set `allow-parallel`.
   bool   allow_parallel;
 } exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t;
 
@@ -1375,7 +1401,8 @@ typedef struct {
   exports_berth_scheduler_queueing_hint_pod_t val;
 } exports_berth_scheduler_queueing_hint_option_pod_t;
 
-// Each record has an object before and after the event. A version that does not exist is none.
+// The pod before and after the event. `old` is none if the event adds the pod, and `new` is none if the event deletes the
+// pod. The fields of `node-change` and `object-change` have the same meaning.
 typedef struct exports_berth_scheduler_queueing_hint_pod_change_t {
   exports_berth_scheduler_queueing_hint_option_pod_t   old;
   exports_berth_scheduler_queueing_hint_option_pod_t   new_;
@@ -1391,7 +1418,7 @@ typedef struct exports_berth_scheduler_queueing_hint_node_change_t {
   exports_berth_scheduler_queueing_hint_option_node_t   new_;
 } exports_berth_scheduler_queueing_hint_node_change_t;
 
-// The objects are JSON.
+// `old` and `new` are the whole object as JSON.
 typedef struct exports_berth_scheduler_queueing_hint_object_change_t {
   exports_berth_scheduler_queueing_hint_object_ref_t   object;
   plugin_option_list_u8_t   old;
@@ -1410,9 +1437,9 @@ typedef struct exports_berth_scheduler_queueing_hint_event_subject_t {
 
 #define EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_POD 0
 #define EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_NODE 1
-// An object of a kind that the manifest names among `objects`.
+// An object of a kind that `manifest.objects` names.
 #define EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_OBJECT 2
-// An object of another kind.
+// An object of a kind that `manifest.objects` does not name.
 #define EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_HIDDEN 3
 
 typedef berth_scheduler_types_pod_t exports_berth_scheduler_sign_pod_t;
@@ -1428,25 +1455,26 @@ typedef struct exports_berth_scheduler_reuse_reach_t {
 
 // The answers may depend on any data in the cluster and on the names of the pod. The plugin is asked about each pod.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_CLUSTER 0
-// Verdicts and scores depend only on the pod without its names, on the node's own columns, and on the data that this
-// number stands for. The answers of `pre-filter`, `pre-score` and `bind` depend only on the pod and the number. If the
-// plugin normalizes, the normalized score of a node depends only on its raw score and on the lowest and the highest raw
-// score. The plugin may be asked about any nodes, in any order.
+// Verdicts and scores depend only on the pod without its names, on the node's own columns and pods, and on the data
+// that this number stands for. The answers of `pre-filter`, `pre-score` and `bind` depend only on the pod and the
+// number. If the plugin exports `normalize-score`, the normalized score of a node depends only on the node's raw score
+// and on the lowest and the highest raw score. The plugin may be asked about any nodes, in any order.
 //
-// Pods that are alike may share the cycle of the first pod, with other pods between them. The cycle stays open, and
-// `begin`, `pre-filter`, `pre-score` and `bind` are called once. Therefore the plugin must keep the results of these
-// calls by the cycle's number, must not keep data there that depends on the pods on nodes, and must not name the pod in
-// the effects of `bind`. Plugins with post-filter, reserve, permit, pre-bind-pre-flight, pre-bind or post-bind have a
-// cycle for each pod.
+// Pods that are alike may share the cycle of the first pod, even if other pods are scheduled between them. The shared
+// cycle stays open. `begin`, `pre-filter`, `pre-score` and `bind` are called once for this cycle. Therefore the plugin
+// must keep the results of these calls by the cycle's number. These results must not depend on the pods on nodes, and
+// the effects of `bind` must not name the pod. Plugins with post-filter, reserve, permit, pre-bind-pre-flight,
+// pre-bind or post-bind have a cycle for each pod.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_ROW 1
-// The plugin has nothing to do for pods like this one, with any data in the cluster: they may enter the queue, every
-// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is asked about few of them.
+// The plugin has nothing to do for this pod and for pods that are alike, whatever data the cluster has. Such a pod may
+// enter the queue, every node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is
+// asked about few such pods.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING 2
-// `nothing` for pods that change no answer when they are on nodes either, as long as the instance exists:
-// `pods-placed` may lack them.
+// Like `nothing`. In addition, such pods on nodes change no answer of the plugin, as long as the instance exists.
+// Therefore `pods-placed` may leave out such pods.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_ANYWHERE 3
-// `nothing` until a pod is placed on a node or nominated to a node, and `reach-of` has returned none of these three
-// answers for such a pod. Then the plugin is asked again.
+// Like `nothing`, but only until a pod of another sort is placed on a node or nominated to a node: a pod for which
+// `reach-of` has not returned `nothing`, `nothing-anywhere` or `nothing-yet`. Then the plugin is asked again.
 #define EXPORTS_BERTH_SCHEDULER_REUSE_REACH_NOTHING_YET 4
 
 typedef berth_scheduler_types_sym_t exports_berth_scheduler_sync_pods_sym_t;
@@ -1459,11 +1487,12 @@ typedef berth_scheduler_types_resources_t exports_berth_scheduler_sync_pods_reso
 
 typedef berth_scheduler_types_non_zero_t exports_berth_scheduler_sync_pods_non_zero_t;
 
-// A pod that came to a node and is like another pod on a node.
+// A pod that came to a node and resembles another pod on a node.
 typedef struct exports_berth_scheduler_sync_pods_alike_pod_t {
   exports_berth_scheduler_sync_pods_pod_slot_t   slot;
   exports_berth_scheduler_sync_pods_row_t   node;
-  // A pod in the replica. The new pod differs from it only in the fields below.
+  // The slot of the other pod, which is in the replica. The new pod differs from the other pod only in the fields of
+  // this record.
   exports_berth_scheduler_sync_pods_pod_slot_t   like;
   plugin_string_t   uid;
   plugin_string_t   name;
@@ -1482,7 +1511,7 @@ typedef struct {
   exports_berth_scheduler_sync_pods_non_zero_t val;
 } exports_berth_scheduler_sync_pods_option_non_zero_t;
 
-// New values of the usage of the pods on a node, for the columns that the plugin requested.
+// The new values of a node in the columns of the same names. A value is none if the manifest does not request the column.
 typedef struct exports_berth_scheduler_sync_pods_usage_t {
   exports_berth_scheduler_sync_pods_row_t   node;
   exports_berth_scheduler_sync_pods_option_resources_t   requested;
@@ -1510,25 +1539,28 @@ typedef struct {
 } exports_berth_scheduler_explain_option_row_t;
 
 // Imported Functions from `berth:scheduler/host@0.2.0`
-// Writes a line to the scheduler's log under the plugin's name. Lines that exceed the plugin's rate are dropped and
-// counted. If the last line before a trap is an error, it is the reason of the fault instead.
+// Writes a line to the scheduler's log, under the plugin's name. The plugin has a limit of lines per second. Lines above
+// this limit are dropped and counted. If a call logs a line at `error` and then traps, the message of the plugin's fault
+// contains this line, and the log does not repeat the line.
 //
-// A line at `warn` that starts with `undeclared read: ` says that the plugin read a column or the JSON of a pod that its
-// manifest does not request, and therefore got an empty value. `berth plugin test` shows such a line as a warning. SDKs
-// write each such line once for each instance.
+// A line at `warn` that starts with `undeclared read: ` reports a mistake: the plugin read a column or the JSON of a pod
+// that the manifest does not request, and therefore got an empty value. `berth plugin test` shows such a line as a
+// warning. SDKs write each such line once for each instance.
 extern void berth_scheduler_host_log(berth_scheduler_host_level_t level, plugin_string_t *message);
-// Returns the time at the start of this cycle, in milliseconds since 1970. A recorded run therefore replays with the same
-// answers.
+// Returns the time at the start of this cycle, in milliseconds since 1970. A recording contains this time, so the plugin
+// gives the same answers when the recording is replayed.
 extern uint64_t berth_scheduler_host_now(void);
 // Adds to the counter `berth_plugin_custom_total{plugin, name}`.
 extern void berth_scheduler_host_count(plugin_string_t *name, uint64_t amount);
-// Asks the other Filter plugins of the profile whether the pod would pass on nodes without some of their pods. Returns one
-// status for each case, in order. Pods that are nominated to the node count as they do in Filter. The caller's own Filter
-// is not called. Call it in `post-filter` only, with many nodes in one call.
+// Asks the other Filter plugins of the profile whether nodes could run the cycle's pod without some of the pods on these
+// nodes. Returns one status for each case, in the order of `cases`. Pods that are nominated to a node count as in Filter.
+// The Filter of the calling plugin is not called. Only `post-filter` may call `dry-run`. A plugin should ask about many
+// nodes in one call.
 extern bool berth_scheduler_host_dry_run(berth_scheduler_host_list_removal_t *cases, berth_scheduler_host_list_status_t *ret, berth_scheduler_host_status_t *err);
-// Asks the HTTP extenders that have a `preemptVerb`, and returns the preemptions that they keep. An extender may remove
-// nodes and name other victims on a node. Without such extenders, all preemptions are returned. `err` means that an
-// extender failed that is not ignorable. Call it in `post-filter` only.
+// Asks the HTTP extenders that have a `preemptVerb`, and returns the preemptions that all of these extenders accept. An
+// extender may remove nodes, and may name other victims on a node. If no extender has a `preemptVerb`, all preemptions are
+// returned. The result is `err` if an extender fails whose configuration does not say `ignorable: true`. Only
+// `post-filter` may call `ask-extenders`.
 extern bool berth_scheduler_host_ask_extenders(berth_scheduler_host_list_preemption_t *preemptions, berth_scheduler_host_list_preemption_t *ret, berth_scheduler_host_status_t *err);
 
 // Exported Functions from `berth:scheduler/lifecycle@0.2.0`

@@ -1,8 +1,8 @@
 //! The history of every pod, in the order of the API server's watch, and the check that it is correct.
 //!
 //! A pod on a node counts with the smallest amount of CPU that it has requested so far: the scheduler may have seen a
-//! resize late, or may have used the room of one resize before the next. [`Account::settle`] ends this tolerance for
-//! all resizes so far.
+//! resize late, or may have used the free resources of one resize before the next resize. [`Account::settle`] ends this
+//! tolerance for all resizes so far.
 
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 //! The API server and the schedulers are separate processes. The seed determines the actions of users, the faults of
 //! the schedulers and the replicas that are killed. The consequences also depend on the machine. The harness has a
 //! watch of all pods without faults, in the order of the API server. During the whole run, no pod may change its node,
-//! and none may be bound to a node without room for it. After the last fault, every pod that fits on a node must be
-//! bound, no replica may have an assumed pod, and the cache of each replica must equal the API server's lists.
+//! and no pod may be bound to a node without room for the pod. After the last fault, every pod that fits on a node must
+//! be bound, no replica may have an assumed pod, and the cache of each replica must equal the API server's lists.
 //! Otherwise the exit code is 1, and the history of the pod is printed.
 
 #![expect(clippy::print_stdout, reason = "the result")]
@@ -40,7 +40,7 @@ use crate::{
 /// Kills and cuts off schedulers while pods come and go, and checks that each pod is bound once and no node overcommitted
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What happens follows from it [default: another one each time, which is printed]
+    /// The seed of all random choices [default: another seed each time, which is printed]
     #[arg(long)]
     seed: Option<u64>,
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -56,15 +56,15 @@ struct Arguments {
     /// Against the etcd and kube-apiserver of the folder that KUBEBUILDER_ASSETS names, instead of a sandbox
     #[arg(long)]
     real: bool,
-    /// Keep what every scheduler process wrote in this folder
+    /// Keep the output of every scheduler process in this folder
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
 }
 
 /// The time until the first replica leads.
 const START: Duration = Duration::from_secs(120);
-/// The time after the last fault. A silenced watch is given up after three quarters of a minute, and the longest
-/// backoff is ten seconds. The five minutes after which unschedulable pods are always tried again must not be needed.
+/// The time after the last fault. A silenced watch is closed after three quarters of a minute, and the longest backoff
+/// is ten seconds. The five minutes after which unschedulable pods are always tried again must not be needed.
 const CALM: Duration = Duration::from_secs(110);
 /// The time between two lines about the progress.
 const PROGRESS: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The harness's own watch of all pods. It has no faults and is complete, and its messages go into the account.
+//! The harness's own watch of all pods. This watch has no faults and is complete, and its messages go into the account.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -26,7 +26,8 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Begins with the current state of the cluster. If there are no kubelets, it removes pods that are being deleted.
+    /// Begins with the current state of the cluster. If there are no kubelets, the observer removes pods that are being
+    /// deleted.
     pub(crate) async fn start(pods: Api<Pod>, began: Instant, has_kubelets: bool) -> Result<Self> {
         let version = pods.list_metadata(&kube::api::ListParams::default()).await?.metadata.resource_version;
         let version = version.context("a list has no version")?;
@@ -73,7 +74,7 @@ async fn follow(
             lock(&account).note(news, &pod, began.elapsed().as_secs_f64())?;
             if !has_kubelets && news == News::Applied && pod.metadata.deletion_timestamp.is_some() {
                 let (pods, name) = (pods.clone(), pod.metadata.name.clone().unwrap_or_default());
-                // A pod that no longer exists has been removed, too.
+                // A pod that no longer exists has also been removed.
                 tokio::spawn(async move { drop(pods.delete(&name, &DeleteParams::default().grace_period(0)).await) });
             }
             version = pod.metadata.resource_version.unwrap_or_default();

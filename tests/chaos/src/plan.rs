@@ -57,7 +57,7 @@ pub(crate) const NODE_MILLI_CPU: u32 = 16_000;
 /// The number of pods that fit on a node.
 pub(crate) const NODE_PODS: u32 = 110;
 
-/// The user agent of the schedulers, so that only their requests meet faults.
+/// The user agent of the schedulers, so that only the requests of schedulers meet faults.
 const SCHEDULERS: &str = "berth/";
 
 impl Plan {
@@ -72,8 +72,8 @@ impl Plan {
 }
 
 /// Pods are created during the first three fifths of the time, and six tenths of them are deleted again. In the middle
-/// of the run, they request half as much again as there is, and wait for others to be deleted. At the end there is just
-/// enough room for all.
+/// of the run, the pods request one and a half times the amounts of the cluster, so some pods wait until others are
+/// deleted. At the end, the cluster has just enough room for all pods.
 fn operations(random: &mut fastrand::Rng, size: Size) -> Vec<(Duration, Operation)> {
     let at_once = f64::from(size.pods) * 0.45;
     let mean = f64::from(size.nodes) * f64::from(NODE_MILLI_CPU) / at_once.max(1.0);

@@ -1,4 +1,4 @@
-//! The scheduler processes: several elect a leader. The plan kills them, and they are always started again.
+//! The scheduler processes: several elect a leader. The plan kills the processes, and each process is started again.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ const REPORT_CHARACTERS: usize = 600;
 /// The time limit for the output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// All replicas. They end when this value is dropped.
+/// All replicas, which end when this value is dropped.
 pub(crate) struct Replicas {
     replicas: Vec<Replica>,
     config: PathBuf,

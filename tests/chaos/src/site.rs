@@ -121,7 +121,7 @@ impl Site {
     }
 }
 
-/// Passes a request on. Its answer is passed back while it arrives.
+/// Passes a request on. The answer is passed back while it arrives.
 async fn forward(behind: Client, request: Request<Body>) -> Response {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(header::HOST);

@@ -1,4 +1,4 @@
-//! The actions of users: they create, delete and resize pods at the times of the plan.
+//! The actions of users, which create, delete and resize pods at the times of the plan.
 
 use std::{
     sync::Arc,
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 32;
 /// The number of attempts for a request that the API server refuses temporarily.
 const TRIES: u32 = 5;
 
-/// Carries out all actions of the plan, each at its time or as soon afterwards as the API server accepts it.
+/// Carries out all actions of the plan, each at its time, or as soon as the API server accepts the action.
 ///
 /// # Errors
 /// The API server refused a request that it must accept.

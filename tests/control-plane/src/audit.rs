@@ -1,4 +1,4 @@
-//! The API server's audit log. It contains each finished request of the schedulers' users, and the bodies of their
+//! The API server's audit log. The log contains each finished request of the schedulers' users, and the bodies of their
 //! writes.
 
 use anyhow::{Context as _, Result};

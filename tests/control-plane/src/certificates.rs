@@ -1,5 +1,5 @@
-//! The authority of a control plane. It makes the API server's certificate, the certificates of its users, and the keys
-//! of service accounts.
+//! The authority of a control plane. The authority makes the API server's certificate, the certificates of its users,
+//! and the keys of service accounts.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
-/// Signs certificates. It exists while the control plane is set up.
+/// Signs certificates. The authority exists only while the control plane is set up.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,

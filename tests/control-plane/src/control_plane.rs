@@ -48,7 +48,7 @@ pub enum User {
     ServiceAccount,
 }
 
-/// Both processes and their folder. They end when this value is dropped.
+/// Both processes and their folder. The processes end when this value is dropped.
 #[derive(Debug)]
 pub struct ControlPlane {
     assets: Assets,

@@ -1,4 +1,4 @@
-//! Tests of the control plane itself: it starts, knows its users, and still has its data after a crash.
+//! Tests of the control plane itself: the control plane starts, knows its users, and still has its data after a crash.
 
 use berth_test_control_plane::{Assets, ControlPlane, Options, User};
 use k8s_openapi::api::core::v1::{Namespace, Secret};

@@ -16,7 +16,7 @@ pub(crate) enum Aspect {
     Metric,
 }
 
-/// A difference. `subject` is the pod, the event's pod or the metric. A text is empty if one side lacks it.
+/// A difference. `subject` is the pod, the event's pod or the metric. A text is empty if one side lacks the subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     pub(crate) aspect: Aspect,

@@ -2,9 +2,9 @@
 //!
 //! Both programs get the same command line: Berth runs in kube-scheduler's place. `steps` rounds change one thing at a
 //! time (a pod is created or deleted, a node changes), and wait until both schedulers have nothing left to do.
-//! `backlog` rounds create all pods before the schedulers start. `devices` and `volumes` rounds are steps in which pods
-//! have claims for these. The order of attempts is forced in all rounds. With `parallelism: 1`, kube-scheduler visits
-//! nodes in one order and uses it to break ties, so the nodes of pods are forced as well.
+//! `backlog` rounds create all pods before the schedulers start. `devices` and `volumes` rounds are `steps` rounds in
+//! which pods have claims for devices or volumes. The order of attempts is forced in all rounds. With `parallelism: 1`,
+//! kube-scheduler visits nodes in one order and uses this order to break ties, so the nodes of pods are also forced.
 //!
 //! The comparison covers the pods after each step (node, nomination, conditions word for word), events, writes to the
 //! API server, and the metrics that changed. The exit code is 1 if a difference has no reason in `known.rs`. The same
@@ -50,10 +50,10 @@ struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 4)]
     rounds: u32,
-    /// Only rounds of this kind [default: all, in turn]
+    /// Only rounds of this kind [default: all kinds, one after the other]
     #[arg(long, value_enum)]
     kind: Option<RoundKind>,
-    /// Have both schedulers log in detail, and keep what they wrote in the last round in this folder
+    /// Let both schedulers log in detail, and keep the logs of the last round in this folder
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     /// Print each step

@@ -1,5 +1,5 @@
-//! The events of a round, which depend on its seed. They use nodes and pods of `properties::generate`, in a form that
-//! an API server accepts.
+//! The events of a round, which depend on its seed. The events use nodes and pods of `properties::generate`, in a form
+//! that an API server accepts.
 
 use std::collections::VecDeque;
 
@@ -33,12 +33,12 @@ pub(crate) struct Plan {
 const POD_FEATURES: [u32; 30] =
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 26, 32, 35, 36, 37, 38];
 /// The features of [`nodes::node`] that a node may have. Images are left out: kube-scheduler only learns the number of
-/// nodes with an image when the node itself changes, while Berth learns it at once.
+/// nodes with an image when the node itself changes, while Berth learns this number immediately.
 const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19];
 /// The features of pods that let another binding bring a pod back, which depends on the time in a backlog; and the
 /// feature that makes all taints equal.
 const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
-/// The percentage of steps that create a pod, while there are not too many.
+/// The percentage of steps that create a pod, while the cluster does not have too many pods.
 const CREATES: u64 = 62;
 /// The percentage of the other steps that change the devices of a node or the storage, if there are any.
 const CHANGES_OF_RESOURCES: u64 = 25;

@@ -85,7 +85,7 @@ impl Round<'_> {
             fs::write(logs.join("berth.log"), sides.berth.log())?;
             fs::write(logs.join("nodes.json"), json!(sides.berth.objects.list("/api/v1/nodes").await?).to_string())?;
         }
-        // Pods that differ have other events, too.
+        // Pods that differ also have other events.
         if differences.is_empty() {
             differences.extend(sides.traces().await?);
         }

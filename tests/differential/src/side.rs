@@ -51,7 +51,7 @@ struct Running {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Done,
-    /// The API server refused it, because the step breaks its rules.
+    /// The API server refused the step, because the step breaks the API server's rules.
     Refused,
 }
 
@@ -150,7 +150,7 @@ impl Side {
             // The scheduler tries such pods again and again.
             let n_failing = count(&pods, is_failing)?;
             let undecided: Vec<&str> = pods.iter().filter(|pod| !is_decided(pod)).map(name).collect();
-            // A pod that names a missing claim is gated, and its status does not show it.
+            // A pod that names a missing claim is gated, and the status of the pod does not show this.
             let n_gated: f64 = of("scheduler_pending_pods{queue=\"gated").iter().map(|(_, n)| **n).sum::<f64>()
                 - count(&pods, is_gated)?;
             let all_decided = f64::from(u32::try_from(undecided.len())?) <= n_gated;

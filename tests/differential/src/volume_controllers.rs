@@ -13,7 +13,7 @@ use crate::{
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Checks all volumes and claims once. Returns whether it changed any.
+/// Checks all volumes and claims once. Returns whether the check changed a volume or a claim.
 pub(crate) async fn reconcile(objects: &Objects) -> Result<bool> {
     let (volumes, claims) = (objects.list(VOLUMES).await?, objects.list(CLAIMS).await?);
     let mut has_changed = false;

@@ -44,7 +44,8 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Gives the rights that `berth rbac` prints to the scheduler's account, and waits until the API server knows them.
+    /// Gives the rights that `berth rbac` prints to the scheduler's account, and waits until the API server knows these
+    /// rights.
     async fn give_rights(&self) -> Result<()> {
         let config = self.configuration(json!({"profiles": [{"schedulerName": "default-scheduler"}]}))?;
         let told = self.ended(&["rbac", "--config", &config, "-o", "json"]).await?;

@@ -2,8 +2,8 @@
 //!
 //! All scenarios share one control plane, and each begins without nodes and pods. The scheduler is a service account
 //! with only the rights that `berth rbac` prints. A scenario fails if the API server refuses a request because a right
-//! is missing. There are no controllers and no kubelet: a scenario does the small part of their work that it needs. The
-//! exit code is 1 if a scenario fails.
+//! is missing. There are no controllers and no kubelet: a scenario itself does the part of their work that the scenario
+//! needs. The exit code is 1 if a scenario fails.
 
 #![expect(clippy::print_stdout, reason = "the result")]
 

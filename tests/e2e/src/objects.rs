@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A node with 4 CPUs, 8 GiB and room for 20 pods. Its host name label has its name, too.
+/// A node with 4 CPUs, 8 GiB and room for 20 pods. The host name label also has the node's name.
 pub(crate) fn node(name: &str, labels: Value) -> Value {
     let mut labels = labels;
     labels["kubernetes.io/hostname"] = json!(name);

@@ -32,7 +32,7 @@ pub(crate) fn plugin_host(bytes: &[u8]) {
     }
 }
 
-/// Passes the arguments to every plugin. The plugins that accept them must work with them.
+/// Passes the arguments to every plugin. The plugins that accept the arguments must work with these arguments.
 pub(crate) fn plugin_args(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let (cluster, pod) = cluster::small();

@@ -48,7 +48,7 @@ pub(crate) fn quantity(bytes: &[u8]) {
     assert_eq!(first == second, first.cmp(&second).is_eq());
 }
 
-/// Values out of range wrap as in Kubernetes. Texts and comparisons must work with them.
+/// Values out of range wrap as in Kubernetes. Texts and comparisons must work with such values.
 fn look_at(quantity: &Quantity) {
     let _ = (quantity.value(), quantity.milli_value(), quantity.format());
     assert_eq!(quantity.is_zero(), quantity.signum() == 0, "{quantity}");

@@ -1,4 +1,4 @@
-//! Changes JSON documents: it changes the values of fields instead of the bytes of the text.
+//! Changes the values of fields in JSON documents, instead of the bytes of the text.
 
 use serde_json::{Map, Number, Value, json};
 

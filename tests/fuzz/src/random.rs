@@ -58,9 +58,9 @@ impl Random {
     }
 }
 
-/// Calls `round` `n` times, always with the same numbers. If `BERTH_FUZZ_SECONDS` is set, it calls `round` with new
-/// numbers for this time. If `BERTH_FUZZ_SEED` is set, it calls `round` once with the numbers of that seed. The seed of
-/// a round that panics is printed.
+/// Calls `round` `n` times, always with the same numbers. If `BERTH_FUZZ_SECONDS` is set, the function calls `round`
+/// with new numbers for this time. If `BERTH_FUZZ_SEED` is set, the function calls `round` once with the numbers of
+/// that seed. The seed of a round that panics is printed.
 ///
 /// # Panics
 /// A round panics, or the variables are not numbers.

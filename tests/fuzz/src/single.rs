@@ -1,4 +1,4 @@
-//! One plugin alone, at every point that it has, regardless of the answers of other plugins.
+//! One plugin alone, at every point that the plugin implements, regardless of the answers of other plugins.
 
 use berth_framework::{Call, CycleId, DryRun, DryRunCase, EventSubject, Failure, HintCall, Plugin, Removal, Status};
 use berth_model::{Node, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx};

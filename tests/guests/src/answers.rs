@@ -24,7 +24,7 @@ pub fn in_letters(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [letter(byte >> 4), letter(byte & 15)]).collect()
 }
 
-/// The arguments are the first thing that is allocated, at 131,072. Memory beyond them is zero.
+/// The arguments are the first thing that is allocated, at 131,072. Memory beyond the arguments is zero.
 const DECODED: &str = r"
   (func $decoded (result i32)
     (local $from i32) (local $to i32) (local $half i32)

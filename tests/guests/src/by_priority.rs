@@ -8,7 +8,8 @@ use crate::encode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Behavior {
-    /// Passes every node; scores each with the number of nodes that it knows, plus 1000 for each reservation.
+    /// Passes every node; scores each node with the number of nodes that the plugin knows, plus 1000 for each
+    /// reservation.
     Normal = 0,
     /// Logs an error and traps in filter.
     Trap = 1,
@@ -58,7 +59,7 @@ pub fn by_priority() -> Result<Vec<u8>> {
     by_priority_named("ByPriority")
 }
 
-/// The plugin under another name of at most 128 bytes. It is another binary for a swap.
+/// The plugin under another name of at most 128 bytes. The result is another binary for a swap.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -75,8 +76,8 @@ pub fn wants_pod_json(name: &str) -> Result<Vec<u8>> {
     assemble(name, &format!("{FUNCTIONS}\n  (data (i32.const 281) \"\\01\")"))
 }
 
-/// The plugin under another name. It follows pods, and counts the pods that are placed and removed as `placed` and
-/// `removed`.
+/// The plugin under another name. This plugin follows pods, and counts the pods that are placed and removed as `placed`
+/// and `removed`.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -68,7 +68,7 @@ impl WantedEffect {
         }
     }
 
-    /// The effect as it is in memory. The texts that it points to are appended to `bytes`.
+    /// The effect in its memory layout. The texts to which the effect points are appended to `bytes`.
     fn encode(&self, bytes: &mut Vec<u8>) -> Vec<u8> {
         let mut words = vec![self.case(), 0];
         let mut text = |text: &String| place(bytes, text.as_bytes());
@@ -76,7 +76,7 @@ impl WantedEffect {
             WantedEffect::Bind => {}
             WantedEffect::Patch([kind, namespace, name, body]) => {
                 words.extend([kind, namespace, name].into_iter().flat_map(&mut text));
-                // There is no subresource.
+                // The effect has no subresource.
                 words.extend([0, 0, 0]);
                 words.extend(text(body));
             }

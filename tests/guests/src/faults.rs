@@ -14,7 +14,7 @@ pub enum GuestFault {
     ExhaustMemory,
     /// Recurses until the stack is used up.
     ExhaustStack,
-    /// Reads just below address 0, as a component does that has its stack at address 0 and used it up.
+    /// Reads just below address 0, like a component that has used up a stack at address 0.
     ReadBelow,
     /// Calls a function that does not exist, as a component does whose author left out the method.
     NoMethod,
@@ -56,7 +56,7 @@ const FUNCTIONS: &str = r"
     (i32.store (i32.const 2060) (local.get $n))
     (i32.const 2048))";
 
-/// The plugin of this name with this fault at an extension point. It does nothing else.
+/// The plugin of this name with this fault at an extension point. The plugin does nothing else.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -73,7 +73,7 @@ pub fn sorts_without_lifecycle() -> Result<Vec<u8>> {
     encode::component(&["export berth:scheduler/queue-sort@0.2.0"], &[], &encode::module("Sorter", "", sort_key))
 }
 
-/// A plugin with `score` and without `cycle`. It never sees the pod for which it scores nodes.
+/// A plugin with `score` and without `cycle`. This plugin never sees the pod for which it scores nodes.
 ///
 /// # Errors
 /// The text does not assemble.

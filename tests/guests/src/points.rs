@@ -162,7 +162,7 @@ pub fn harmless(name: &str, at: At) -> Result<Vec<u8>> {
     plugin(name, at, "", (0, 0), "")
 }
 
-/// A plugin of this name for Filter that does nothing. It has as much code as a small plugin in C: about 20 KB.
+/// A plugin of this name for Filter that does nothing. The plugin has as much code as a small plugin in C: about 20 KB.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -225,7 +225,7 @@ const EXPLAIN: &str = r#"
   (func (export "berth:scheduler/filter@0.2.0#node-to-status") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
-/// Success for each case. It consists of zeros, like memory that was never used.
+/// Success for each case. The answer consists of zeros, like memory that was never used.
 const DRY_RUN: &str = r#"
   (func (export "berth:scheduler/filter@0.2.0#dry-run")
     (param $cycle i64) (param $keep i32) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)

@@ -1,4 +1,4 @@
-//! Plugins that read objects or need events of them. One of them shows the last object that it has seen.
+//! Plugins that read objects or need events about objects. One plugin shows the last object that it has seen.
 
 use anyhow::Result;
 

@@ -28,7 +28,7 @@ impl BadStart {
         BadStart::RefuseArguments,
     ];
 
-    /// The reason of the refusal, as far as messages have it in common.
+    /// The common part of the messages about the refusal.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {

@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name for PreEnqueue, which follows pods and lets everything pass. It traps when its replica is
-/// updated for the second time.
+/// The plugin of this name for PreEnqueue, which follows pods and lets everything pass. The plugin traps when its
+/// replica is updated for the second time.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::encode;
 
 /// The plugin of this name for PreEnqueue, which admits the first pod and traps at the second pod. The plugin follows
-/// pods, and answers that no pod affects it. It traps if it is then sent a pod on a node.
+/// pods, and answers that no pod affects it. If the plugin then gets a pod on a node, it traps.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -1,5 +1,5 @@
-//! Plugins in every language. They are built in the way of their authors, loaded in the way of the scheduler, and
-//! compared with one list of answers.
+//! Plugins in every language. The tests build plugins as authors do, load plugins as the scheduler does, and compare
+//! them with one list of answers.
 
 mod language;
 mod probe;

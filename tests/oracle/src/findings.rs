@@ -24,7 +24,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Records a difference unless both are equal. Returns whether they are equal.
+    /// Records a difference unless both values are equal. Returns whether the values are equal.
     pub(crate) fn compare<T: Debug + PartialEq + ?Sized>(
         &mut self,
         what: impl Into<String>,

@@ -27,15 +27,15 @@ struct Args {
     /// The execution of the plugins.
     #[arg(long, value_enum, default_value_t = How::Both)]
     execution: How,
-    /// Take the components from this folder of NAME.wasm files instead of the embedded ones.
+    /// Take the components from this folder of NAME.wasm files instead of the embedded components.
     #[arg(long, value_name = "DIR")]
     components: Option<PathBuf>,
     /// Compare as kube-scheduler of this Kubernetes release, and say which change of the release each difference comes from
     /// [default: 1.36, which was recorded]
     #[arg(long, value_name = "VERSION", value_parser = release, conflicts_with_all = ["case", "output"])]
     emulated_version: Option<Release>,
-    /// Compare what `berth explain` works out about each case's pod: every plugin's verdict on every node, counts, scores, and
-    /// what a preemption would do
+    /// Compare the explanation of `berth explain` about each case's pod: every plugin's verdict on every node, counts,
+    /// scores, and what a preemption would do
     #[arg(long, conflicts_with = "emulated_version")]
     explain: bool,
     /// Only this case, with every difference.

@@ -18,7 +18,7 @@ use crate::{
     registrations, tables,
 };
 
-/// Families of scheduling cases. Simple ones come first.
+/// Families of scheduling cases. Simple families come first.
 const CASE_FAMILIES: [&str; 14] = [
     "fit",
     "taints",

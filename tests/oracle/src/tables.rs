@@ -29,7 +29,7 @@ pub struct TableReport {
     pub mismatches: Vec<String>,
 }
 
-/// Checks every row of the table `name`. An unknown name and a row that can't be read are mismatches, too.
+/// Checks every row of the table `name`. An unknown name and a row that can't be read are also mismatches.
 #[allow(unreachable_pub, reason = "the crate's tests include this file as a private module")]
 pub fn run(name: &str, rows: impl Iterator<Item = Value>) -> TableReport {
     let mut report = TableReport::default();

@@ -298,7 +298,8 @@ fn what_1_37_answers_otherwise_is_the_same_as_components() -> Result<()> {
 /// The share of the cases that are compared as components of 1.37.
 const ONE_IN: u64 = 5;
 
-/// Whether a case is among those. A hash of its name (FNV-1a) decides, so each run compares the same cases.
+/// Whether a case is among the compared cases. A hash of its name (FNV-1a) decides, so each run compares the same
+/// cases.
 fn is_chosen(id: &str) -> bool {
     let hash =
         id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

@@ -73,7 +73,7 @@ impl Process {
         Ok(Ended { status, out: self.stream(Stream::Out), err: self.stream(Stream::Err) })
     }
 
-    /// Whether the process has ended by itself.
+    /// Whether the process has ended.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
@@ -120,7 +120,7 @@ impl Process {
     }
 
     fn end(&mut self) {
-        // The process may have ended by itself.
+        // The process may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -30,7 +30,7 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T
 }
 
 /// Does the work of a test program. If the program is asked to end (SIGINT, SIGTERM), the processes that it started
-/// end, too.
+/// also end.
 pub async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! {

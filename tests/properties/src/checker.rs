@@ -1,6 +1,6 @@
 //! Checks placements. The rules come from Kubernetes' documentation, applied to the objects' JSON.
 //!
-//! The checker shares no code with the plugins, and it is not fast: each question examines everything. If the
+//! The checker shares no code with the plugins, and is not fast: each question examines all objects. If the
 //! documentation leaves a gap, the comment says how kube-scheduler fills it.
 
 mod others;

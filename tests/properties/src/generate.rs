@@ -64,8 +64,8 @@ impl ClusterRecipe {
         objects
     }
 
-    /// The node of a pod. It stays the same if other nodes are removed. Few nodes have many pods. One in twenty pods
-    /// refers to a node that does not exist.
+    /// The node of a pod. The node stays the same if other nodes are removed. Few nodes have many pods. One pod in
+    /// twenty refers to a node that does not exist.
     fn home(&self, recipe: &Recipe) -> String {
         if recipe.base().number().is_multiple_of(20) {
             return "gone".to_owned();

@@ -1,5 +1,5 @@
-//! Tests that `berth simulate` places pods on the same nodes as a scheduler that gets them one by one, and that a fork of
-//! its cluster leaves no trace, natively and as components.
+//! Tests that `berth simulate` places pods on the same nodes as a scheduler that gets the pods one by one, and that a
+//! fork of its cluster leaves no trace, natively and as components.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 
@@ -29,7 +29,7 @@ use proptest::{
 };
 use serde_json::{Value, json};
 
-/// The number of clusters. It is high enough to trust the result.
+/// The number of clusters. The number is high enough to trust the result.
 const N_CLUSTERS: u32 = 200;
 
 /// The time is longer than a backoff. All pods together wait for less than the five minutes after which a refused pod
@@ -226,7 +226,7 @@ fn components_are_simulated_as_native_plugins_are() {
     }
 }
 
-/// A component has a replica of the cluster, which must be as it was, too.
+/// A component has a replica of the cluster, which must also be restored.
 #[test]
 fn a_fork_leaves_no_trace() {
     let executions: [(&dyn Execution, u32); 2] = [(&Native, N_CLUSTERS), (&*WASM, N_CLUSTERS / 10)];

@@ -1,7 +1,8 @@
 //! A small OCI registry in memory, over real HTTP, for tests: it accepts pushes, serves pulls, asks for tokens,
 //! redirects, and misbehaves on request.
 //!
-//! It follows the distribution specification as far as Berth's client uses it, and knows nothing about that client.
+//! The registry follows the part of the distribution specification that Berth's client uses, and knows nothing about
+//! this client.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +41,7 @@ pub struct Behaviour {
     pub redirects: bool,
     /// A name and a password that are exchanged for a token.
     pub credentials: Option<(String, String)>,
-    /// The host that issues tokens, if it is not the registry itself.
+    /// The host that issues tokens, if another host than the registry does this.
     pub token_service: Option<String>,
 }
 

@@ -122,7 +122,7 @@ fn pod(name: &str, _number: u64) -> Value {
     })
 }
 
-/// The first rounds fill caches. The memory may not grow after them.
+/// The first rounds fill caches. The memory may not grow after these rounds.
 fn check_memory(kilobytes: &[u64]) -> Result<()> {
     let (warm, later) = kilobytes.split_at(kilobytes.len().min(2));
     let (Some(before), Some(after)) = (warm.iter().max(), later.iter().max()) else { return Ok(()) };

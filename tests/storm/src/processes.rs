@@ -32,7 +32,7 @@ kind: KubeSchedulerConfiguration
 clientConnection: {qps: -1}
 ";
 
-/// Both processes. They end when this value is dropped.
+/// Both processes, which end when this value is dropped.
 #[derive(Debug)]
 pub struct Processes {
     pub kubeconfig: PathBuf,
@@ -45,8 +45,8 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Starts both processes. The scheduler meets these faults at the API server, if there are any. The rules have the
-    /// form of `berth sandbox --faults`.
+    /// Starts both processes. If `faults` has rules, the scheduler meets these faults at the API server. The rules have
+    /// the form of `berth sandbox --faults`.
     pub async fn start(n_nodes: u32, faults: Option<&Value>) -> Result<Self> {
         Self::start_with(n_nodes, faults, ("", "")).await
     }

@@ -1,4 +1,4 @@
-//! A stream of pods. They are created at a steady rate, watched until they are bound, and then deleted, so that the
+//! A stream of pods, which are created at a steady rate, watched until they are bound, and then deleted, so that the
 //! cluster never fills.
 
 use std::{

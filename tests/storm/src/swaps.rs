@@ -20,8 +20,8 @@ use crate::{Processes, percentile};
 /// The time within which a change takes effect, including the compilation.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Plugins that every binding or every queue needs. The storm only gives them working binaries, and files that are not
-/// plugins.
+/// Plugins that every binding or every queue needs. For these plugins, the storm uses only working binaries, and files
+/// that are not plugins.
 const ESSENTIAL: [&str; 3] = ["DefaultBinder", "PrioritySort", "SchedulingGates"];
 
 /// A file for the plugins directory.

@@ -2,8 +2,8 @@
 //!
 //! A module and everything inside it (`foo.rs` and `foo/`) are one room. A child may use its parent, and a parent its
 //! child: that is not a circle. The check looks for circles between rooms with the same parent. An import from deep
-//! inside one room to deep inside another counts as an import between these rooms, and so on at every level. Tests are
-//! left out, and a re-export is followed to the module that defines the name.
+//! inside one room to deep inside another room counts as an import between these rooms, at every level. Tests are left
+//! out, and a re-export is followed to the module that defines the name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,8 @@ const fn forbidden(from: &'static str, to: &'static [&'static str], because: &'s
     Forbidden { package: "berth-scheduler", from, to, because }
 }
 
-/// The machines of the scheduler. Three of them hand pods and events on to `bindings`, which must not name any of them.
+/// The machines of the scheduler. Three of these machines pass pods and events on to `bindings`, which must name none
+/// of the machines.
 const FORBIDDEN: [Forbidden; 4] = [
     forbidden(
         "crate::bindings",
@@ -50,7 +51,7 @@ const FORBIDDEN: [Forbidden; 4] = [
     ),
 ];
 
-/// Rooms with the same parent that name one another, with an example of each of their imports.
+/// Rooms with the same parent that name one another, with an example of each import.
 #[derive(Debug, PartialEq)]
 struct Circle {
     rooms: Vec<String>,
@@ -97,7 +98,7 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// Every import between modules of which neither is inside the other, without tests.
+/// Every import between two modules that are not inside one another, without tests.
 fn imports(tree: &Tree) -> Vec<(usize, usize)> {
     let modules = (0..tree.modules.len()).filter(|module| !tree.modules[*module].is_test);
     let named = modules.flat_map(|from| tree.named_by(from).into_iter().map(move |to| (from, to)));

@@ -10,17 +10,17 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// External crates that determine the kind of a crate: a crate that depends on them runs threads, speaks to an API
-/// server, or compiles components.
+/// External crates that determine the kind of a crate: a crate that depends on such a crate runs threads, speaks to an
+/// API server, or compiles components.
 const HEAVY: [&str; 9] = ["axum", "clap", "hyper", "k8s-openapi", "kube", "notify", "reqwest", "tokio", "wasmtime"];
 
 /// A crate of the workspace, with the dependencies that it may have.
 struct Rule {
     /// The crate.
     name: &'static str,
-    /// Crates of the workspace that it may name in its manifest.
+    /// The crates of the workspace that this crate may name in its manifest.
     ours: &'static [&'static str],
-    /// The heavy crates that it may depend on, directly or indirectly.
+    /// The heavy crates that this crate may depend on, directly or indirectly.
     heavy: &'static [&'static str],
 }
 

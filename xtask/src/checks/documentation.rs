@@ -1,4 +1,4 @@
-//! The share of public items with documentation, in the crates that others build on.
+//! The share of public items with documentation, in the crates that other crates or authors use.
 
 use std::{env, path::Path, process::Command};
 

@@ -1,4 +1,4 @@
-//! Checks of files that lints do not make: a file says what lives in it, is not too long, is named by some `mod`, has
+//! Checks of files that lints do not make: a file describes its content, is not too long, is named by some `mod`, has
 //! types as errors, begins its comments with a subject, and cites only sources that a reader can open. The binary's
 //! package has few lines.
 
@@ -130,7 +130,7 @@ fn cites_what_is_not_here(comment: &str) -> bool {
         || words.windows(2).any(|pair| pair == ["reference,", "section"])
 }
 
-/// Files that no `mod` names. They look like code, but are never compiled.
+/// Files that no `mod` names. Such files look like code, but are never compiled.
 fn orphans(package: &Package) -> Result<Vec<String>> {
     let mut reached: HashSet<PathBuf> = HashSet::new();
     for root in &package.roots {

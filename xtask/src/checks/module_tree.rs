@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// A path as it is written, without anything before `crate`, `self`, `super` or a first name.
+/// A path in the source, without anything before `crate`, `self`, `super` or a first name.
 pub(super) type Segments = Vec<String>;
 
 /// The modules of a crate; the first is its root.

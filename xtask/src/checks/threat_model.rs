@@ -1,4 +1,5 @@
-//! The guide's threat model names a test for each threat that it says is stopped. Each of these tests must exist.
+//! The guide's threat model names a test for each threat that is stopped, according to the guide. Each of these tests
+//! must exist.
 //!
 //! A test is named as `path/of/file.rs::function`, in backticks. Tables with a last column headed "shown by" name a
 //! test in each row.

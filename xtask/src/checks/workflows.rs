@@ -1,5 +1,5 @@
-//! The workflows of `.github`: each step runs a command of this repository, so it can be tried without GitHub, and each
-//! action is pinned by the digest of its commit.
+//! The workflows of `.github`: each step runs a command of this repository, so a contributor can try the step without
+//! GitHub, and each action is pinned by the digest of its commit.
 
 use std::{collections::BTreeSet, fs};
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 const FOLDER: &str = ".github/workflows";
 
-/// What a step may run besides `cargo xtask`: the gate, the toolchain, and packages of the system.
+/// The other commands that a step may run besides `cargo xtask`: the gate, the toolchain, and packages of the system.
 const OTHERS: [&str; 3] = [
     "bash .ci/run",
     "rustup show active-toolchain || rustup toolchain install",

@@ -1,5 +1,5 @@
 //! The image of a release, unpacked, and commands that run in it as a container runtime would run them. `unshare` and
-//! `chroot` take the place of the runtime. Nothing here confines system calls, networks or memory.
+//! `chroot` replace the runtime. System calls, networks and memory are not confined.
 
 use std::{
     env, fs,
@@ -13,9 +13,9 @@ use serde_json::Value;
 use super::{ARCHITECTURES, Architecture};
 use crate::run;
 
-/// Runs a command with a read-only root file system and without a way to gain rights. `$1` is the root. Up to `--`
-/// follow three words for each mount: a folder of this machine, its place below the root, and `ro` or `rw`. The rest is
-/// what `env` gets.
+/// Runs a command with a read-only root file system and without a way to gain rights. `$1` is the root. Then three
+/// words follow for each mount, up to `--`: a folder of this machine, its place below the root, and `ro` or `rw`. The
+/// rest is what `env` gets.
 const CONTAINED: &str = r#"
 set -eu
 root=$1
@@ -51,7 +51,8 @@ pub(super) struct Mount {
 }
 
 impl Image {
-    /// Unpacks the layers for an architecture into a new folder. `None` if the image has none for it.
+    /// Unpacks the layers for an architecture into a new folder. `None` if the image has no layers for this
+    /// architecture.
     pub(super) fn unpack(layout: &Path, arch: Architecture, root: PathBuf) -> Result<Option<Self>> {
         let read = |descriptor: &Value| blob(layout, descriptor);
         let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
@@ -80,12 +81,12 @@ impl Image {
         own.with_context(|| format!("there are no releases for {}", env::consts::ARCH))
     }
 
-    /// The program. It is static, so it also runs outside of the image.
+    /// The program. The program is static, so it also runs outside of the image.
     pub(super) fn program(&self) -> PathBuf {
         self.root.join("usr/local/bin/berth")
     }
 
-    /// A command in the image. It gets the variables `NAME=VALUE`, and no others but `PATH`.
+    /// A command in the image. The command gets only the variables `NAME=VALUE` and `PATH`.
     pub(super) fn command(&self, mounts: &[Mount], variables: &[String], command: &[String]) -> Result<Command> {
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "--propagation", "private", "sh", "-c", CONTAINED, "sh"]).arg(&self.root);

@@ -91,8 +91,8 @@ impl Release {
         Ok(format!("# Berth {}\n\nCommit {}. What changed since {since}:\n\n{commits}\n", self.version, self.commit))
     }
 
-    /// Writes the provenance of the files (<https://slsa.dev/spec/v1.0/provenance>) and their checksums, and signs them
-    /// if a key is given.
+    /// Writes the provenance of the files (<https://slsa.dev/spec/v1.0/provenance>) and their checksums, and signs
+    /// these files if a key is given.
     pub(super) fn write_provenance(&self, programs: &[(Architecture, PathBuf)], key: Option<&str>) -> Result<()> {
         let architectures: Vec<&str> = programs.iter().map(|(arch, _)| arch.name).collect();
         let mut names: Vec<String> = Vec::new();

@@ -44,7 +44,8 @@ impl Release {
         });
         let mut index = blob_of(&layout, INDEX, &index)?;
         let digest = index["digest"].as_str().unwrap_or_default().to_owned();
-        // containerd imports an image under the second name, so that the manifests find it on a node without a registry.
+        // containerd imports an image under the second name, so that the manifests find the image on a node without a
+        // registry.
         index["annotations"] = json!({
             "org.opencontainers.image.ref.name": self.version,
             "io.containerd.image.name": format!("{NAME}:{}", self.version),

@@ -1,6 +1,6 @@
 //! The manifests of a release on a sandbox, which must accept every object. The image runs as a replica of the
-//! Deployment: with the command, variables, volumes and user of the pod that the sandbox makes from the Deployment. It
-//! finds the sandbox by a kubeconfig, because the sandbox has no service accounts' tokens.
+//! Deployment: with the command, variables, volumes and user of the pod that the sandbox makes from the Deployment. The
+//! replica finds the sandbox by a kubeconfig, because the sandbox has no service accounts' tokens.
 
 use std::{
     fs,

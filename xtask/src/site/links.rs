@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-/// The page that holds all other pages for printing. mdBook rewrites the links in this page, and some of them badly.
+/// The page that holds all other pages for printing. mdBook rewrites the links in this page, and some links wrongly.
 const PRINT: &str = "print.html";
 
 /// The page that a server shows for an address without a page. Its links count from the root of the site.
@@ -49,7 +49,7 @@ fn read(site: &Path, folder: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Re
     Ok(())
 }
 
-/// The values of the attributes that begin so. Values in code blocks are escaped, so they do not count.
+/// The values of the attributes that begin with these texts. Values in code blocks are escaped, so they do not count.
 fn attributes<'a>(text: &'a str, begins: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     begins.iter().flat_map(|begin| text.split(begin).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)))
 }

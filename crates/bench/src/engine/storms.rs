@@ -1,8 +1,8 @@
 //! The time that a storm of events delays a pod that could be placed.
 //!
-//! The scheduling thread takes in at most [`Scheduler::EVENTS_PER_TURN`] events, and no longer than
-//! [`Scheduler::TURN`], before it looks for a pod again. A storm lasts as many turns as its events need. Each turn has
-//! a pod of high priority that fits.
+//! The scheduling thread handles at most [`Scheduler::EVENTS_PER_TURN`] events, for at most [`Scheduler::TURN`], before
+//! it tries a pod again. A storm lasts as many turns as its events need. Each turn has a pod of high priority that
+//! fits.
 
 use std::{
     io::{self, Write as _},

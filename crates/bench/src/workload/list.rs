@@ -300,12 +300,12 @@ fn filled(size: Size) -> Scene {
     }
 }
 
-/// Each measured pod preempts three others.
+/// Each measured pod preempts three other pods.
 fn preemption(size: Size) -> Scene {
     Scene { measured: Pods::new(size.measured, |index| pods::high_priority(MEASURED, index).json()), ..filled(size) }
 }
 
-/// Ordinary pods, while others preempt.
+/// Ordinary pods, while other pods preempt.
 fn preemption_beside(size: Size) -> Scene {
     let change = |number: usize| vec![Change::Create(pods::high_priority("churn", number).json())];
     Scene { changes: Some(Changes::new(pods_between(size, 5), change)), ..filled(size) }
@@ -361,7 +361,7 @@ fn with_devices(size: Size, per_node: usize, ask: Ask) -> Scene {
     Scene { nodes: nodes::nodes(size.nodes, &[]), objects, ..Scene::default() }
 }
 
-/// Each pod has a claim of its own, which a controller makes.
+/// Each pod has a separate claim, which a controller makes.
 fn claim_templates(size: Size, ask: Ask) -> Scene {
     let pods = |n: usize, (prefix, namespace): (&'static str, &'static str)| {
         Pods::new(n, move |index| {

@@ -1,5 +1,5 @@
-//! The objects that exist before the clock starts, and the changes after. Objects are JSON, as an API server takes
-//! them.
+//! The objects that exist before the clock starts, and the changes after the start. Objects are JSON, as an API server
+//! takes them.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ impl Pods {
         Self { n, make: Some(Box::new(make)) }
     }
 
-    /// Pods without requests that are on nodes already, one node after the other.
+    /// Pods without requests that are already on nodes, one node after the other.
     #[must_use]
     pub fn placed(n: usize, n_nodes: usize) -> Self {
         Self::new(n, move |index| pods::light_pod("placed", index).on(&nodes::name(index % n_nodes)).json())
@@ -128,7 +128,7 @@ impl fmt::Debug for Changes {
 }
 
 impl Scene {
-    /// Divides the measured pods into `n_classes` equivalence classes in turn: they differ in a label.
+    /// Divides the measured pods alternately into `n_classes` equivalence classes, which differ in a label.
     #[must_use]
     pub fn in_classes(mut self, n_classes: usize) -> Self {
         if n_classes > 1

@@ -94,7 +94,7 @@ pub(super) fn unreadable(path: &Path, error: KubeconfigError) -> ConnectError {
     }
 }
 
-/// The first line of the message. Parsers explain themselves over several lines, and the first one names the problem.
+/// The first line of the message. Parsers give messages of several lines, and the first line names the problem.
 pub(super) fn one_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().trim_end_matches(':').replace("error: ", "")

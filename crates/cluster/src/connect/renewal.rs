@@ -1,8 +1,8 @@
 //! Credentials that are replaced on disk while the process runs.
 //!
-//! `kube` itself renews token files and the tokens of a credential plugin. Everything else is read only once: the
-//! kubeconfig, certificates, keys and authorities. This module makes a new client from them, which serves every request
-//! that begins from then on. Watches under way end as usual, and go on with the new client from their last version.
+//! `kube` itself renews token files and the tokens of a credential plugin. `kube` reads everything else only once: the
+//! kubeconfig, certificates, keys and authorities. After a change of these files, this module makes a new client, which
+//! serves every later request. Open watches end as usual, and continue with the new client from their last version.
 
 use std::{
     ops::Range,
@@ -134,7 +134,8 @@ impl Renewal {
         self.current.read().unwrap_or_else(PoisonError::into_inner).certificate()
     }
 
-    /// Waits until a certificate of a credential plugin is about to expire. Waits for ever if there is none.
+    /// Waits until a certificate of a credential plugin is about to expire. Waits for ever if there is no such
+    /// certificate.
     pub async fn runs_out(&self) {
         let Some(certificate) = self.validity() else { return std::future::pending().await };
         let left = Duration::try_from(certificate.until.duration_since(clock::now())).unwrap_or_default();

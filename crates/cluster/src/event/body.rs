@@ -29,7 +29,7 @@ pub(super) struct Body<'a> {
     pub(super) deprecated_last_timestamp: Option<Nothing>,
 }
 
-/// An empty object, which kube-scheduler sends too.
+/// An empty object, which kube-scheduler also sends.
 #[derive(Default, Serialize)]
 pub(super) struct Nothing {}
 

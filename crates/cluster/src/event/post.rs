@@ -40,8 +40,8 @@ use super::{
 const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 /// The interval in which old series are ended.
 const END_EVERY: Duration = Duration::from_secs(6 * 60);
-/// The maximum number of events that are sent at a time. It is half as high as for bindings, because bindings matter
-/// more. The two requests of one series may overtake each other, which loses at most a count.
+/// The maximum number of events that are sent at a time. The number is half as high as for bindings, because bindings
+/// matter more. The two requests of one series may overtake each other, which loses at most a count.
 const MAX_OPEN_REQUESTS: usize = 32;
 /// The number of events that are being sent or wait for another try. The queue fills beyond this number, and then drops
 /// events: an API server that is away for long must not cost memory without bound.
@@ -66,7 +66,7 @@ const RETRIES: RetryPolicy = RetryPolicy {
 pub(super) struct Poster {
     sender: Sender,
     series: SeriesTable,
-    /// Events that are not processed yet: their series would otherwise count them as sent.
+    /// Events that are not processed yet, because their series would count a processed event as sent.
     waiting: FairQueue<Box<NewEvent>>,
     /// Requests, each with its profile.
     in_flight: JoinSet<Arc<str>>,
@@ -214,7 +214,7 @@ impl Sender {
                 Ok(()) => return,
                 Err(failure) => failure,
             };
-            // The event of the series has expired, or was never stored, so it is written again.
+            // The event of the series has expired, or was never stored, so the event is written again.
             if failure.code() == Some(404) && matches!(request.action, Action::PatchSeries(_)) {
                 request.action = Action::Post;
                 continue;

@@ -1,9 +1,9 @@
 //! Decides which events are sent, and which are only counted.
 //!
 //! The first event of its kind is posted. The second event makes a series, which is patched onto the first event. This
-//! module counts further events. Their count is sent every half hour, and when the series ends: six minutes after its
-//! last event, or when too many others were recorded since. The note is part of the key only if the event says so;
-//! otherwise users read the note of the first occurrence.
+//! module counts further events. The count of these events is sent every half hour, and when the series ends: six
+//! minutes after its last event, or when too many other events were recorded since. The note is part of the key only if
+//! the event says so; otherwise users read the note of the first occurrence.
 //!
 //! The module is pure: times come in, [`Request`]s go out.
 

@@ -2,8 +2,8 @@
 //!
 //! The candidate is written as client-go's `tools/leaderelection/leasecandidate.go` does. The coordinator asks with
 //! `pingTime` whether the candidate still runs. The answer is a later `renewTime`. The candidate is also renewed from
-//! time to time, because the coordinator deletes candidates that it has not heard of for long. The process does not
-//! delete its candidate when it ends, as client-go does not.
+//! time to time, because the coordinator deletes candidates that were not renewed for long. The process does not delete
+//! its candidate when the process ends, as in client-go.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ const RETRIED_AFTER: Duration = Duration::from_secs(5);
 /// The maximum time of a request. The coordinator waits five seconds for the answer to `pingTime`.
 const REQUEST_LIMIT: Duration = Duration::from_secs(4);
 
-/// The number of changes that may wait. Each is small, and only the last one matters.
+/// The number of changes that may wait. Each change is small, and only the last change matters.
 const CHANGES_BOUND: usize = 16;
 
 const GROUP: &str = "coordination.k8s.io";

@@ -75,7 +75,7 @@ impl Candidate {
         self.observed = Some((record, now));
     }
 
-    /// The record that renews the last seen Lease; `None` if the candidate does not hold it.
+    /// The record that renews the last seen Lease; `None` if the candidate does not hold this Lease.
     pub(super) fn renewal(&self, time: &str) -> Option<LeaseRecord> {
         let (record, _) = self.observed.as_ref()?;
         (record.holder_identity == self.identity && record.preferred_holder.is_none())
@@ -229,8 +229,8 @@ mod tests {
             let mut lease: Option<LeaseRecord> = None;
             let mut version = 0_u64;
             let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE, false));
-            // For each candidate the Lease that it has read and not yet answered, and the time until which it believes
-            // that it leads.
+            // For each candidate, the Lease that the candidate has read and not yet answered, and the time until which
+            // the candidate believes that it leads.
             let mut read: [Option<(u64, LeaseRecord, Duration)>; 3] = [None, None, None];
             let mut leads_until = [Duration::ZERO; 3];
             let mut now = seconds(1);

@@ -13,7 +13,7 @@ pub(crate) enum Http2 {
     On(Pings),
 }
 
-/// The pings after which a silent connection is given up.
+/// The pings after which a silent connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pings {
     /// The time of silence after which the peer gets a ping, on a connection with or without requests. Zero means

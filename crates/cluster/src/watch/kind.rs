@@ -97,7 +97,7 @@ impl Kind {
         })
     }
 
-    /// The deletion of an object with this last state. An object that cannot be decoded is reported as deleted too.
+    /// The deletion of an object with this last state. An object that cannot be decoded is also reported as deleted.
     pub(super) fn deleted(&self, identity: &Identity, json: &str) -> WatchEvent {
         let mut event = self.vanished(identity);
         match &mut event {

@@ -12,8 +12,8 @@ pub(super) struct KnownObjects {
     generation: u64,
 }
 
-/// Namespace and name with a slash between them, which neither contains. This needs only one allocation for each of
-/// perhaps a million objects.
+/// Namespace and name with a slash between them. Neither of the two contains a slash. This needs only one allocation
+/// for each of perhaps a million objects.
 type Key = Box<str>;
 
 #[derive(Debug)]

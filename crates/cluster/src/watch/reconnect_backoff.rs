@@ -5,7 +5,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 
-/// The time without a failure after which the next wait is a short one again.
+/// The time without a failure after which the next wait is short again.
 const RESET_AFTER: Duration = Duration::from_secs(120);
 
 /// The waits of client-go's reflector: 800 ms, doubled with each failure up to 30 s, with jitter

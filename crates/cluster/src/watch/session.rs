@@ -1,8 +1,8 @@
 //! The life of one kind's watch: list, follow, reconnect, relist.
 //!
-//! A session either knows the resource version from which to go on, or must list first. Lists are streamed over the
-//! watch itself, as kube-scheduler's are. A session with a server that refuses or ignores streamed lists asks for pages
-//! from then on. A healthy session goes on at once after its connection ended, for any reason. Any other session waits
+//! A session either knows the resource version from which to continue, or must list first. Lists are streamed over the
+//! watch itself, as in kube-scheduler. If a server refuses or ignores streamed lists, the session asks for pages from
+//! then on. A healthy session immediately continues after its connection ended, for any reason. Any other session waits
 //! first, a little longer each time.
 
 use std::{sync::Arc, time::Duration};
@@ -56,7 +56,7 @@ const LIST_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const PAGE_SIZE: u32 = 500;
 /// The maximum time for one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// A connection that lasted this long was healthy, so the next one needs no waiting.
+/// A connection that lasted this long was healthy, so the next connection needs no wait.
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
 /// The number of refusals in a row after which the session lists again, because the server may refuse the resource
@@ -71,7 +71,7 @@ pub(super) struct Session {
     sink: mpsc::Sender<WatchEvent>,
     known: KnownObjects,
     list_style: ListStyle,
-    /// The resource version from which to go on; `None` asks for a list.
+    /// The resource version from which to continue; `None` asks for a list.
     resume_from: Option<String>,
     /// The HTTP version of the last answer.
     version: Version,
@@ -180,7 +180,7 @@ impl Session {
             let kind = self.kind.plural();
             let asked = ended.as_ref().err().and_then(WatchError::retry_after).unwrap_or_default();
             match ended {
-                // A server that sends something over each connection may be asked again at once.
+                // A server that sends something over each connection may be asked again without a wait.
                 Ok(()) if self.resume_from != resumed_from => {
                     n_refusals = 0;
                     continue;
@@ -226,7 +226,7 @@ impl Session {
         }
     }
 
-    /// Waits before the next attempt. It waits for as long as the server asked, and for `wait` in total unless a caller
+    /// Waits before the next attempt. The wait lasts as long as the server asked, and `wait` in total unless a caller
     /// wants a new list.
     async fn pause(&self, asked: Duration, wait: Duration) {
         tokio::time::sleep(asked).await;
@@ -266,7 +266,7 @@ impl Session {
         }
     }
 
-    /// Reports the kind as synced, because the server lacks the kind, or lost it. The session goes on trying, since
+    /// Reports the kind as synced, because the server lacks the kind, or lost it. The session keeps trying, because
     /// kinds may be added to a server.
     async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
@@ -303,8 +303,8 @@ impl Session {
         self.connect(&path).await
     }
 
-    /// Follows one connection, from the version at which the last one ended. `Ok` means that the server ended it in
-    /// good order.
+    /// Follows one connection, from the version at which the last connection ended. `Ok` means that the server ended
+    /// the connection regularly.
     async fn connect(&mut self, path: &str) -> Result<(), WatchError> {
         let listing = self.resume_from.is_none() && self.list_style == ListStyle::Streamed;
         if self.resume_from.is_none() {
@@ -501,7 +501,7 @@ impl Session {
         }
     }
 
-    /// Takes the version from which to go on. The versions of objects have another meaning while a list is read.
+    /// Takes the version from which to continue. The versions of objects have another meaning while a list is read.
     fn advance(&mut self, identity: Identity) {
         if self.resume_from.is_some() && !identity.resource_version.is_empty() {
             self.resume_at(identity.resource_version);
@@ -530,7 +530,7 @@ fn watch_seconds(version: Version, jitter: u32) -> u32 {
 async fn relist_wanted(relists: &watch::Receiver<RelistRequests>) {
     let mut relists = relists.clone();
     if relists.changed().await.is_err() {
-        // The handle was dropped, so no caller can request any more.
+        // The handle was dropped, so no caller can send further requests.
         std::future::pending().await
     }
 }

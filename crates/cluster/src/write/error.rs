@@ -10,7 +10,7 @@ const BEING_DELETED: &str = "is being deleted, cannot be assigned to a host";
 /// it in events and conditions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// The object does not exist any more.
+    /// The object no longer exists.
     #[error("{message}")]
     NotFound { message: String },
     /// The object has changed: it is already bound, is being deleted, or was written by another client.

@@ -122,7 +122,7 @@ impl PodCondition {
         Some(Value::Object(changes))
     }
 
-    /// The fields that the API omits if their values are empty. A patch removes them with a null.
+    /// The fields that the API omits if their values are empty. A patch removes such a field with a null.
     fn optional_fields(&self) -> [(&'static str, Option<Value>); 3] {
         let text = |text: &String| (!text.is_empty()).then(|| json!(text));
         let generation = (self.observed_generation != 0).then(|| json!(self.observed_generation));

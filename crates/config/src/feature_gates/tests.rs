@@ -101,9 +101,9 @@ fn releases_page() -> String {
         "# Kubernetes releases\n\n\
          Berth decides as kube-scheduler 1.36 or 1.37. By default Berth asks the API server for its release at the start, writes the release to the log, and uses this\n\
          release until the next start. If the API server is older than 1.36, Berth uses 1.36. If it is newer than 1.37, Berth uses 1.37. In both cases the log has a\n\
-         warning. While the API server does not answer, the start waits. `--emulated-version=1.37` (or `kube=1.37`) sets the release for any API server. `berth sandbox\n\
-         --kubernetes-version=1.37` is an API server of 1.37. If Berth is called as kube-scheduler, it takes `--min-compatibility-version` too: see [feature\n\
-         gates](feature-gates.md). The tables of this page are made from the code. A test fails when the page differs.\n\n\
+         warning. If the API server does not answer, the scheduler waits for the answer before it starts. `--emulated-version=1.37` (or `kube=1.37`) sets the release for\n\
+         any API server. `berth sandbox --kubernetes-version=1.37` is an API server of 1.37. If Berth is called as kube-scheduler, it also takes\n\
+         `--min-compatibility-version`: see [feature gates](feature-gates.md). The tables of this page are made from the code. A test fails when the page differs.\n\n\
          ## What 1.37 decides differently\n\n\
          | change | 1.36 | 1.37 | effect while it is on |\n\
          |---|---|---|---|\n",

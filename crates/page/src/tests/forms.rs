@@ -9,7 +9,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// `EVIL` in an address.
 const EVIL_NAME: &str = "%3Cscript%3Ealert('x')%3C/script%3E";
 
-/// Answers that one pod gets a node and one does not, with hostile texts.
+/// Answers that one pod gets a node and another pod does not, with hostile texts.
 #[derive(Debug)]
 struct Answers;
 

@@ -1,5 +1,5 @@
-//! The nodes: a map that shows each node's requests, or the plugin that refuses it for a pod, and a table of the same
-//! data.
+//! The nodes: a map that shows each node's requests, or the plugin that refuses the node for a pod, and a table of the
+//! same data.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -58,7 +58,7 @@ struct Copied {
 /// The meaning of a cell of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shade {
-    /// The used tenths of the allocatable amount. `None` means that the node has none of the resource.
+    /// The used tenths of the allocatable amount. `None` means that the node does not have the resource.
     Used(Option<u8>),
     Fits,
     /// The position of the first plugin that refuses the node.
@@ -151,7 +151,7 @@ fn row(table: &ClusterTable, node: NodeIdx, filter: &Filter) -> Row {
 }
 
 impl Row {
-    /// The used hundredths of the allocatable amount. `None` if the node has none of the resource.
+    /// The used hundredths of the allocatable amount. `None` if the node does not have the resource.
     fn percent(&self) -> Option<i64> {
         (self.allocatable > 0)
             .then(|| i64::try_from(i128::from(self.used) * 100 / i128::from(self.allocatable)).unwrap_or(i64::MAX))

@@ -13,7 +13,7 @@ use crate::{
     viewer::{Refusal, Right, Viewer},
 };
 
-/// The number of plugins that are listed with the time that they took. The times of the other plugins are added up.
+/// The number of plugins that are listed with their time. The times of the other plugins are added up.
 const N_PLUGINS: usize = 12;
 
 pub(super) async fn render<S: Source>(page: &Page<S>, viewer: &Viewer) -> Result<Arc<View>, Refusal> {

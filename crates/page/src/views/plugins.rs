@@ -1,4 +1,4 @@
-//! The plugins: which binaries serve, in which state they are, and one plugin with all known facts.
+//! The plugins: the serving binaries, the state of each plugin, and one plugin with all known facts.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn table(plugins: &[&PluginReport]) -> Markup {
     }
 }
 
-/// The number of calls. It is not known for native plugins.
+/// The number of calls. The number is not known for native plugins.
 fn calls(plugin: &PluginReport) -> String {
     if plugin.source == "native" { "not counted".to_owned() } else { thousands(plugin.calls) }
 }

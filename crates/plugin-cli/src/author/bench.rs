@@ -50,7 +50,7 @@ pub struct Bench {
 struct Row {
     #[serde(flatten)]
     measured: Measurement,
-    /// The figure of the other plugin for the same call.
+    /// The figure of the compared plugin for the same call.
     against: Option<f64>,
 }
 
@@ -90,7 +90,7 @@ struct Subjects<'a> {
     situation: Situation,
     source: Source,
     other: Option<Box<dyn PluginFactory>>,
-    /// Empty if there is no other plugin.
+    /// Empty if the plugin is not compared.
     other_title: String,
 }
 

@@ -74,7 +74,7 @@ fn by_script(dir: &Path) -> Result<PathBuf> {
     newest(&dir.join("build")).with_context(|| format!("{} did not write build/NAME.wasm", script.display()))
 }
 
-/// The newest wasm file. A script may leave other files, but it writes the component last.
+/// The newest wasm file. A script may leave other files, but writes the component last.
 fn newest(build: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(build).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     let is_component = |path: &PathBuf| {
@@ -131,7 +131,7 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     write_named(dir, componentize(&module).with_context(|| module.display().to_string())?)
 }
 
-/// After a failed build, says what the machine lacks. cargo has already shown what is wrong with the sources.
+/// After a failed build, says what the machine lacks. cargo has already shown the errors in the sources.
 fn advice(dir: &Path, mut fetch: Command) -> String {
     if !has_target(dir) {
         return format!(": the target is missing; run `rustup target add {TARGET}`");

@@ -1,4 +1,5 @@
-//! Files of cases for `test`, `verify` and `bench`. They must be about this plugin; their limits and grants are used.
+//! Files of cases for `test`, `verify` and `bench`. The files must be about this plugin; their limits and grants are
+//! used.
 
 use std::{fs, path::Path};
 

@@ -31,7 +31,7 @@ const ASK: Duration = Duration::from_millis(500);
 /// The folders that builds write into.
 const BUILT: [&str; 5] = ["build", "target", "node_modules", "__pycache__", ".git"];
 
-/// Extensions of files that may lie in a project and that no build reads: logs, cases, configurations, texts.
+/// Extensions of files that a project may contain and that no build reads: logs, cases, configurations, texts.
 const NOT_BUILT_FROM: [&str; 5] = ["log", "yaml", "yml", "kubeconfig", "md"];
 
 #[derive(Args, Debug)]
@@ -109,7 +109,7 @@ fn watch(dir: &Path, changed: mpsc::Sender<()>) -> Result<Debouncer<RecommendedW
     Ok(debouncer)
 }
 
-/// Waits for a change of the sources. Meanwhile it prints the scheduler's news about the binary.
+/// Waits for a change of the sources. During the wait, it prints the scheduler's news about the binary.
 fn await_change(changes: &Receiver<()>, mut watcher: Option<StatusWatcher>) -> Result<()> {
     loop {
         match changes.recv_timeout(ASK) {

@@ -16,13 +16,13 @@ pub struct New {
     /// The plugin's name in profiles, such as PreferQuietNodes
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// The language to write it in
+    /// The language of the plugin
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     lang: Language,
-    /// The template to start from; each has cases, and exists in every language
+    /// The template to start from. Each template has cases, and exists in every language
     #[arg(long, value_enum, default_value_t = Template::AvoidZone)]
     template: Template,
-    /// Show the templates, with a sentence each, and make nothing
+    /// List the templates with a description of each, and make nothing
     #[arg(long, conflicts_with_all = ["name", "template", "dir"])]
     list: bool,
     /// The folder to make [default: the name in lower case with dashes]

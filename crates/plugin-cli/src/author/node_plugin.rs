@@ -1,7 +1,7 @@
 //! Compares the methods of a `NodePlugin` with the names in its `export!` line. The trait has defaults for all methods,
 //! so the compiler reports neither a method that is never called nor a missing method.
 //!
-//! The sources are read as text in the form that rustfmt gives them: an `impl` begins and ends at the first column.
+//! The sources are read as text in the format of rustfmt: an `impl` begins and ends at the first column.
 
 use std::{
     fs,

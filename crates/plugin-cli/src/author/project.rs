@@ -23,8 +23,8 @@ const INTERMEDIATE: [&str; 4] = ["module", "core", "embedded", "stripped"];
 /// The extensions of the files that a component is built from.
 const SOURCES: [&str; 8] = ["rs", "go", "c", "h", "py", "ts", "js", "wit"];
 
-/// The beginning of a read of an annotation of an event's node. The SDK for Go reports it as an undeclared read
-/// (`EventAnnotationPrefix`), although no manifest can ask for it.
+/// The beginning of a read of an annotation of an event's node. The SDK for Go reports such a read as undeclared
+/// (`EventAnnotationPrefix`), although no manifest can request this data.
 const OF_EVENT_NODE: &str = "the event node's annotation ";
 
 /// The size in bytes of a component that contains an interpreter.
@@ -172,8 +172,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Warns of reads that the manifest does not declare. Such data is not sent, so the plugin finds it empty. A read gets
-    /// one line with the number of instances that reported it.
+    /// Warns of reads that the manifest does not declare. Such data is not sent, so the plugin finds it empty. A read
+    /// gets one line with the number of instances that reported this read.
     pub(super) fn warn_of_undeclared_reads(&self) -> Result<()> {
         // Standard output is for the results.
         let mut err = io::stderr().lock();
@@ -207,7 +207,7 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
 }
 
 /// An engine that uses compiled code from earlier runs, also from the user's scheduler, and stores its own code for
-/// them.
+/// later runs.
 fn engine() -> Result<Engine> {
     let artefacts = PluginHostOptions::default().usable_artifact_cache();
     let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });

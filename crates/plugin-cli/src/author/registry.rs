@@ -18,8 +18,8 @@ use super::{inspect, project::Target};
 use crate::blocking::block_on;
 
 const REFERENCES: &str = "\
-A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. Credentials are those of
-`docker login`: $DOCKER_CONFIG/config.json, else ~/.docker/config.json; --credentials names another file of that kind.";
+A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. The credentials are
+those of `docker login`, in $DOCKER_CONFIG/config.json or ~/.docker/config.json. --credentials names another file in the same format.";
 
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
@@ -50,16 +50,16 @@ pub struct Pull {
 /// The options for connections to a registry.
 #[derive(Args, Debug)]
 pub(super) struct RegistryAccess {
-    /// Speak HTTP without TLS
+    /// Use HTTP without TLS
     #[arg(long)]
     plain_http: bool,
-    /// Certificates that are trusted besides the system's, PEM
+    /// Certificates to trust in addition to the system's certificates, PEM
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     /// Credentials, as `docker login` writes them [default: those of `docker login`]
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// The host that the credentials are sent to for a token [default: the registry]
+    /// The host that gets the credentials and returns a token [default: the registry]
     #[arg(long, value_name = "HOST")]
     token_service: Option<String>,
 }

@@ -58,7 +58,7 @@ struct Output {
 }
 
 impl Output {
-    /// Shows each line until an error begins. A line that grows, such as a progress bar, is shown as it grows.
+    /// Shows each line until an error begins. A line that grows, such as a progress bar, is shown while it grows.
     fn show(&mut self, mut from: impl Read) -> io::Result<()> {
         let mut chunk = [0; 4096];
         // `done` is the part of `all` that was shown or held back, and `line` is the beginning of its last line.
@@ -122,8 +122,8 @@ impl SourceError {
     }
 
     /// Finds the last frame of a traceback in the plugin's folder, and the exception after it. The interpreter in the
-    /// component runs the module once. It calls that folder `/1`, because the folder is the second of the build
-    /// script's `--python-path`.
+    /// component runs the module once. The interpreter calls that folder `/1`, because the folder is the second of the
+    /// build script's `--python-path`.
     fn of_python(lines: &[&str], dir: &Path) -> Option<Self> {
         let own = |line: &str| {
             let (file, rest) = line.trim().strip_prefix("File \"")?.split_once("\", line ")?;

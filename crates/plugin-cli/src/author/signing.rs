@@ -19,7 +19,7 @@ use super::{project::Target, registry::RegistryAccess};
 use crate::blocking::block_on;
 
 const KEYS: &str = "\
-`openssl genpkey -algorithm ed25519` makes such keys too. Keep the private key away from the scheduler, which needs only
+`openssl genpkey -algorithm ed25519` also makes such keys. Keep the private key away from the scheduler, which needs only
 the public key: `signers` in its --plugin-config names it as publicKeyFile.";
 
 const SIGNATURES: &str = "\
@@ -130,7 +130,7 @@ async fn sign_reference(reference: &Reference, key: &PrivateKey, access: &Regist
 /// The names of the key files with the keys that signed a binary.
 ///
 /// # Errors
-/// None of the keys signed the binary, or a key cannot be used.
+/// No key signed the binary, or a key cannot be used.
 pub(super) fn signers(
     keys: &[PathBuf],
     source: &Source,

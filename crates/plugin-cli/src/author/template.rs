@@ -85,7 +85,7 @@ pub(crate) enum Template {
 }
 
 impl Template {
-    /// The value of `--template`, with a sentence about it.
+    /// The value of `--template`, with a description.
     pub(super) fn shown(self) -> (String, String) {
         let value = self.to_possible_value();
         let help = value.as_ref().and_then(|value| value.get_help()).map(ToString::to_string);
@@ -255,7 +255,7 @@ impl Project {
     }
 }
 
-/// The text of a file. If there is a schema for it, the first line names the schema, so that YAML language servers can
+/// The text of a file. If the file has a schema, the first line names the schema, so that YAML language servers can
 /// complete and check the file. The path is relative to the file, which is in the top folder of the project.
 fn with_schema(name: &str, text: String) -> String {
     SchemaName::of_file(name)

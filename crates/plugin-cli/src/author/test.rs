@@ -1,4 +1,4 @@
-//! `berth plugin test`: compares a plugin's answers with those that its author expects.
+//! `berth plugin test`: compares a plugin's answers with the answers that its author expects.
 
 use std::{
     fs,
@@ -23,8 +23,8 @@ pub struct Test {
     target: Target,
     /// Files of cases [default: *.cases.yaml and cases.yaml in the plugin's folder]
     cases: Vec<PathBuf>,
-    /// Write the plugin's answers into the files as the expected answers. The rest of a file stays as it is, unless
-    /// answers are added or removed: then the whole file is written again, and only the comments at the top stay
+    /// Write the plugin's answers into the files as the expected answers. The rest of a file does not change, unless
+    /// answers are added or removed. The whole file is then written again, and only the comments at the top are kept
     #[arg(long)]
     update: bool,
     /// Output for people or for programs

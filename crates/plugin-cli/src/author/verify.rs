@@ -1,5 +1,5 @@
-//! `berth plugin verify`: checks whether the host would accept this plugin, whether it keeps the contract, and which
-//! keys signed it.
+//! `berth plugin verify`: checks whether the host would accept this plugin, whether the plugin follows the contract,
+//! and which keys signed the plugin.
 
 use std::{
     fs,

@@ -6,13 +6,13 @@ use berth_wasm_host::Binary;
 
 use super::error::NotAdmitted;
 
-/// The largest size of a file beside a plugin's file. The file contains one signature or a few.
+/// The largest size of a file beside a plugin's file. The file contains a few signatures at most.
 const MAX_COMPANION: u64 = 1 << 20;
 
 /// Examines a file before the file is used. Threads that load files call the methods.
 pub trait Admission: std::fmt::Debug + Send + Sync {
-    /// The extensions of the files that belong to `NAME.wasm`: `sig` stands for `NAME.wasm.sig`. A change of one counts
-    /// as a change of the plugin's file.
+    /// The extensions of the files that belong to `NAME.wasm`: `sig` stands for `NAME.wasm.sig`. A change of such a
+    /// file counts as a change of the plugin's file.
     fn companions(&self) -> &'static [&'static str];
 
     /// Whether the file may be compiled and run.
@@ -38,7 +38,7 @@ pub struct Approval {
     pub signed_by: Vec<String>,
 }
 
-/// The files beside a plugin's file. A file that is too large is cut off, so that it cannot be parsed.
+/// The files beside a plugin's file. A file that is too large is cut off, so parsing fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Companions(Vec<Option<Vec<u8>>>);
 

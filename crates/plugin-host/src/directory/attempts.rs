@@ -2,7 +2,7 @@
 //! task waits for a task that needs much effort.
 //!
 //! Several threads make the small attempts, and one thread makes all larger attempts. Each thread takes the task with
-//! the least effort so far. Of several such tasks, it takes the one that has waited longest.
+//! the least effort so far. Of several such tasks, the thread takes the task that has waited longest.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ struct State {
 
 struct Task {
     name: String,
-    /// Whether even small attempts need so much memory that only one is made at a time.
+    /// Whether even small attempts need so much memory that only one attempt is made at a time.
     is_large: bool,
     work: Work,
 }

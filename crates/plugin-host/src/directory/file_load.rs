@@ -27,10 +27,10 @@ pub(super) struct Loader {
     pub dir: PathBuf,
 }
 
-/// The content of a file. It decides whether the file must be loaded again.
+/// The content of a file. A file with another content must be loaded again.
 pub(super) type Content = (Option<Digest>, Companions);
 
-/// A file that is being loaded. It is tried with growing effort until the result is known.
+/// A file that is being loaded. Each attempt has more effort, until the result is known.
 #[derive(Debug)]
 pub(super) struct FileLoad {
     loader: Loader,
@@ -113,7 +113,7 @@ impl FileLoad {
         self.spent.clone()
     }
 
-    /// The result for the file; `None` if more effort is needed to know it.
+    /// The result for the file; `None` if the attempt needs more effort.
     pub(super) fn attempt(&mut self, effort: LoadEffort) -> Option<Found> {
         let start = Instant::now();
         let found = self.look_into(effort);

@@ -19,7 +19,7 @@ pub(super) struct Fingerprint {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// The time when the inode changed. It reveals a file that became readable or took the place of a deleted file.
+    /// The time when the inode changed. The time reveals a file that became readable or that replaced a deleted file.
     changed: (i64, i64),
     /// The fingerprints of the files beside the plugin's file, combined into one number.
     companions: u64,
@@ -49,7 +49,7 @@ impl Fingerprint {
 }
 
 /// The plugin files, by name without `.wasm`. Hidden files are ignored, and links are followed. An entry `NAME.wasm`
-/// that is not a file is listed as well, so that it is refused.
+/// that is not a file is also listed, so that this entry is refused.
 pub(super) fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<String, Fingerprint>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir)? {

@@ -1,7 +1,7 @@
 //! The state of a file that was loaded before, and the time at which the file is loaded again.
 //!
 //! A load can fail although nothing is wrong with the file: the kernel kills the compiler for lack of memory, or the
-//! machine gives it no processor time. Such a file is loaded again after [`FIRST_WAIT`]. The wait doubles with each
+//! compiler gets no processor time. Such a file is loaded again after [`FIRST_WAIT`]. The wait doubles with each
 //! failure in a row, up to [`LONGEST_WAIT`]. The kubelet uses the same times for images that cannot be pulled.
 
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The rate at which a file of the plugins directory is loaded, however often it is rewritten.
 //!
-//! A load costs the processor time of a compiler, and leads to a swap. A plugin may have [`BURST`] loads at once, and
-//! then one load in each [`COST`]. A load that takes longer than [`COST`] costs the time that it takes. A file that has
-//! to wait is examined again, so that its final content is loaded.
+//! A load costs the processor time of a compiler, and leads to a swap. A plugin may have [`BURST`] loads in a burst,
+//! and then one load in each [`COST`]. A load that takes longer than [`COST`] costs the time that it takes. A file that
+//! has to wait is examined again, so that its final content is loaded.
 
 use std::{
     collections::BTreeMap,

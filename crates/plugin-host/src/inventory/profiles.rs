@@ -51,9 +51,9 @@ impl PluginInventory {
         self.named_points.missed(plugin, scheduler_name, binary.factory().points())
     }
 
-    /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. They
-    /// are not kept up to date. Each copy has accounts of its own for the time of plugins, so questions do not use up
-    /// the time that plugins have for scheduling. With `has_time`, all plugins together may take any time.
+    /// New instances of the binaries that serve in one profile of `settings`, for questions that decide nothing. The
+    /// instances are not kept up to date. Each copy has separate accounts for the time of plugins, so questions do not
+    /// use up the time that plugins have for scheduling. With `has_time`, all plugins together may take any time.
     ///
     /// # Errors
     /// There is no such profile, or a plugin refuses its arguments.

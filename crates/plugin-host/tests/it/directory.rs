@@ -112,7 +112,7 @@ fn a_file_renamed_into_place_is_loaded() {
     watched.next_removed("ByPriority");
 }
 
-/// A file that is replaced and deleted at once also removes the previous version.
+/// A file that is replaced and immediately deleted also removes the previous version.
 #[test]
 fn a_file_replaced_and_deleted_in_one_breath_is_removed() {
     let dir = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn a_volume_of_a_config_map_is_followed_through_its_updates() {
         }
         watched.next_loaded("ByPriority");
     }
-    // The key is removed: the link remains until the kubelet removes it.
+    // The key is removed. The link remains until the kubelet removes the link.
     fs::create_dir(path("..2026_04")).unwrap();
     symlink("..2026_04", path("..data_tmp")).unwrap();
     fs::rename(path("..data_tmp"), path("..data")).unwrap();

@@ -65,7 +65,7 @@ impl Transport {
             own = read_certificates(file).map_err(refused)?;
         }
         if !is_plain {
-            // If there are no certificates, connections fail with an error that says so.
+            // If the system has no certificates, connections fail with an error that says so.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         roots.add_parsable_certificates(own);

@@ -29,7 +29,7 @@ fn requests_are_answered_and_over_plain_http_they_reach_nobody() {
     let (supervisor, mut inbox) = mpsc::channel(8);
     let n_messages = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&n_messages);
-    // The task receives messages and answers none of them.
+    // The task receives messages, and answers no message.
     runtime.spawn(async move {
         while inbox.recv().await.is_some() {
             count.fetch_add(1, Ordering::SeqCst);

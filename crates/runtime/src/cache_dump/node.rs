@@ -1,4 +1,4 @@
-//! A node as it is in the cache.
+//! A node in the cache, for a dump.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use tracing::{debug, error, field::display, info};
 /// If a search takes longer than this, the log shows its slow steps.
 const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
-/// Writes one line for each attempt, with its trace if it has one.
+/// Writes one line for each attempt, with the id of the trace if the attempt is traced.
 pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, trace: Option<TraceId>, outcome: AttemptOutcome) {
     let (namespace, pod, trace) = (&**namespace, &**pod, trace.map(display));
     match outcome {

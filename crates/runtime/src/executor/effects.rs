@@ -105,7 +105,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Carries out one effect. If it creates an object, returns the object's uid.
+    /// Carries out one effect. If the effect creates an object, returns the object's uid.
     async fn effect(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
         let target = if self.sinks.audit.is_on() { target(cause.pod, &effect) } else { None };
         let result = self.request(cause, effect, uid).await;

@@ -99,7 +99,7 @@ async fn start() -> (mpsc::Sender<Task>, mpsc::Receiver<Event>, SharedLog) {
         },
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
-        // Another task posts events at its own pace, so this API server does not get them.
+        // Another task posts events at another time, so this API server does not get these events.
         recorder: EventRecorder::spawn(
             kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap(),
             "here",

@@ -1,14 +1,14 @@
 //! Requests about pods. Requests about one pod run one after the other, and requests about different pods run side by
-//! side. The effects that different plugins need before a pod is bound are the only exception: they run side by side
-//! for one pod, too.
+//! side. The only exception are the effects that different plugins need before a pod is bound: these effects run side
+//! by side, even for one pod.
 //!
 //! A waiting request may become unnecessary. Two patches of one status are merged into one. A binding drops the patches
 //! before it, because the API server clears the nomination and sets the condition itself. kube-scheduler also merges
 //! and drops calls with the gate SchedulerAsyncAPICalls (`pkg/scheduler/backend/api_dispatcher/call_queue.go`).
 //!
 //! Each request in progress has its own task, so that a request that hangs does not delay other pods. The writer limits
-//! the number of open requests at the API server. Only some status patches have a task. There may be one for each pod
-//! of the cluster, and waiting patches must not prevent pods from being placed.
+//! the number of open requests at the API server. Only some status patches have a task. The number of waiting status
+//! patches may equal the number of pods in the cluster, and waiting patches must not prevent pods from being placed.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -80,7 +80,7 @@ struct PodLine {
 #[derive(Debug)]
 struct Waiting {
     request: PodRequest,
-    /// Whether a binding replaced patches of the pod's status. If the binding fails, they were not written.
+    /// Whether a binding replaced patches of the pod's status. If the binding fails, these patches were not written.
     dropped_patches: bool,
     /// Counts the request among the waiting calls.
     _pending: Option<PendingCall>,
@@ -119,7 +119,7 @@ impl PodLine {
         self.running.iter().all(|other| concurrency.allows(other))
     }
 
-    /// Appends the request to the waiting requests, unless the new request or a waiting one becomes unnecessary.
+    /// Appends the request to the waiting requests, unless the new request or a waiting request becomes unnecessary.
     fn push(&mut self, mut request: PodRequest, executor: &Executor, counts: &mut Counts) {
         let mut dropped_patches = false;
         match &mut request.request {
@@ -202,7 +202,7 @@ impl PodRequests {
         self.start_next(executor, &pod);
     }
 
-    /// Waits until a request is finished, and starts the next ones about its pod. The future can be dropped without
+    /// Waits until a request is finished, and starts the next requests about its pod. The future can be dropped without
     /// loss.
     pub(super) async fn one_done(&mut self, executor: &Executor) {
         let Some(done) = self.running.join_next().await else { return };
@@ -261,7 +261,8 @@ impl PodRequests {
     }
 }
 
-/// Gives up a status patch. The scheduler treats it as failed, and writes the status again at the pod's next attempt.
+/// Drops a status patch. The scheduler treats the patch as failed, and writes the status again at the pod's next
+/// attempt.
 fn refuse(executor: &Executor, PodRequest { pod, .. }: PodRequest) {
     let (name, namespace) = (&*pod.name, &*pod.namespace);
     warn!(pod = name, namespace, "the pod's status was not updated: {MAX_PATCHES} other updates are waiting");

@@ -32,8 +32,8 @@ impl EventSink for NoEvents {
     fn record(&self, _: PluginEvent) {}
 }
 
-/// An executor with an API server that binds pods at once, except `pod-9`. The server answers patches of claims when
-/// the test allows it.
+/// An executor with an API server that binds pods immediately, except `pod-9`. The server answers patches of claims
+/// when the test allows it.
 struct Bench {
     actions: mpsc::Sender<Task>,
     events: mpsc::Receiver<Event>,

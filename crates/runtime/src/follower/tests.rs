@@ -178,7 +178,8 @@ fn read_n_on_nodes(shared: &SharedCopy) -> usize {
     number.recv().expect("an answer")
 }
 
-/// A follower that waits for readers has no copy. Without a reader, it would never drop the copy of the explainer.
+/// A follower that waits for readers has no copy. If no reader comes, the follower would never drop the copy that the
+/// explainer made.
 #[test]
 fn the_follower_takes_care_of_a_copy_that_the_explainer_makes() {
     let (sender, requests) = mpsc::channel(1);
@@ -228,7 +229,7 @@ async fn a_caller_is_known_to_wait_until_it_has_gone() {
     assert!(!question.is_awaited());
 }
 
-/// The scheduling thread made a batch before the reader came, and it arrives only now.
+/// The scheduling thread made a batch before the reader came, and the batch arrives only now.
 #[test]
 fn a_late_batch_is_not_what_a_reader_waits_for() {
     let mut scheduler = Scheduler::new(Settings::default(), Vec::new());

@@ -1,8 +1,8 @@
 //! The targets of the scheduler's actions: requests and notices go to the executor, events of plugins' binaries go to
-//! the supervisor, traced attempts go to the exporter of traces, and preparations go to threads of their own.
+//! the supervisor, traced attempts go to the exporter of traces, and preparations go to separate threads.
 //!
-//! The thread never waits for the executor or the supervisor. Actions for which they have no room are kept until there
-//! is room. No cycle starts while actions are kept.
+//! The thread never waits for the executor or the supervisor. If a channel is full, the thread keeps the actions until
+//! the channel has room. No cycle starts while actions are kept.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::{executor::Task, traces::Traces};
 pub(crate) struct Outlets {
     executor: Outlet<Task>,
     supervisor: Outlet<Message>,
-    /// The channel for prepared instances. It is weak, because the thread must not keep its own channel open.
+    /// The channel for prepared instances. The sender is weak, because the thread must not keep its own channel open.
     events: mpsc::WeakSender<Event>,
     objects: HostObjects,
     traces: Traces,

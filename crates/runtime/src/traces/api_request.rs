@@ -1,5 +1,5 @@
-//! The span of a request to the API server, or to an extender that binds a pod. It includes the wait for the rate of
-//! requests, and requests that are sent again.
+//! The span of a request to the API server, or to an extender that binds a pod. The span includes the wait for the rate
+//! limit, and repeated requests.
 
 use std::{fmt::Display, time::Duration};
 
@@ -22,7 +22,7 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) name: &'a str,
 }
 
-/// A request that has no answer yet. It is empty if its attempt is not traced.
+/// A request that has no answer yet. The value is empty if its attempt is not traced.
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct OpenRequest(Option<Box<Open>>);

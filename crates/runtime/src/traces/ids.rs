@@ -1,5 +1,5 @@
-//! The ids of traces and spans. They follow from the number of the attempt and from what a span is about, so that each
-//! part of the program that makes a span knows the ids of the spans around it.
+//! The ids of traces and spans. The ids follow from the number of the attempt and from the subject of the span, so that
+//! each part of the program that makes a span knows the ids of the spans around it.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher as _},
@@ -33,7 +33,7 @@ enum SpanSubject<'a> {
     Attempt,
     /// A run of an extension point, or another step, that began at this time.
     Run(Duration),
-    /// A step of which an attempt has only one, and which waits for others.
+    /// A step that an attempt has only once, and that waits for others.
     Wait(&'a str),
     /// The call that ended at this time.
     Call(Duration),

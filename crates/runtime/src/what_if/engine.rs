@@ -2,8 +2,8 @@
 //! instances of the plugins, which follows the running scheduler by its changes. Each variant of a question is a fork
 //! of this scheduler, which is reverted with an effort that follows the changes.
 //!
-//! If there was no question for a while, the scheduler is dropped with its plugins, and the scheduling thread no longer
-//! notes changes for it.
+//! If there was no question for a while, the second scheduler is dropped with its plugins, and the scheduling thread no
+//! longer records changes for this scheduler.
 
 use std::{
     io,
@@ -47,7 +47,7 @@ const STACK: usize = 8 * berth_wasm_host::MAX_STACK;
 /// The number of copies so far, so that the tokens of different copies differ.
 static N_COPIES: AtomicU64 = AtomicU64::new(0);
 
-/// The time of the first token. It tells the tokens of two processes apart.
+/// The time of the first token. This time distinguishes the tokens of two processes.
 static FIRST_ASKED: LazyLock<u64> = LazyLock::new(|| clock::wall(clock::now()));
 
 /// The way to the thread, which ends with the last clone.
@@ -100,7 +100,7 @@ impl Engine {
     /// # Errors
     /// The system cannot start more threads.
     pub(super) fn start(requests: mpsc::Sender<FollowRequest>) -> io::Result<Self> {
-        // Only the holder of the permit asks, so one place is enough.
+        // Only the holder of the permit asks, so a channel for one question is enough.
         let (ask, inquiries) = channel::sync_channel(1);
         let work = move || EngineThread { inquiries, requests, kept: None }.run();
         berth_threads::spawn_background_with_stack("what-if", STACK, work)?;
@@ -257,7 +257,7 @@ impl Followed {
     }
 
     /// The name of a profile that the scheduler does not know yet, because the configuration is changing. `None` if the
-    /// scheduler knows all of them.
+    /// scheduler knows all profiles.
     fn unknown<'p>(&self, profiles: &'p [Profile]) -> Option<&'p str> {
         profiles.iter().map(|profile| profile.scheduler_name.as_str()).find(|name| !self.placing.knows(name))
     }

@@ -1,9 +1,9 @@
 //! The objects that decide which pods a question makes, and that no plugin reads: DaemonSets, PriorityClasses and
 //! RuntimeClasses. The scheduler does not watch them.
 //!
-//! They are listed for the first question, and for a later question if the last list is a minute old. If these objects
-//! cannot be listed, the answer uses no such objects, or the objects of the last list. The answer says which of the two
-//! it used.
+//! These objects are listed for the first question, and for a later question if the last list is a minute old. If these
+//! objects cannot be listed, the answer uses no such objects, or the objects of the last list. The answer says which
+//! objects it used.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ const FRESH_FOR: Duration = Duration::from_secs(60);
 /// The time after which a question does without a kind that is being listed.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The bytes of the objects of one kind, as JSON, beyond which an answer does without the kind.
+/// The bytes of the objects of one kind, as JSON, beyond which an answer uses no objects of the kind.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The objects.

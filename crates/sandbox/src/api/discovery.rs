@@ -120,7 +120,7 @@ fn root_paths(api: &Api) -> Vec<String> {
     paths
 }
 
-/// All groups but core, in the order in which they are defined.
+/// All groups except core, in the order in which they are defined.
 pub(crate) fn groups(api: &Api) -> Vec<String> {
     let mut groups: Vec<String> = Vec::new();
     let stored = api.state.registry().kinds();

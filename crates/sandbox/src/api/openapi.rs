@@ -1,8 +1,8 @@
 //! OpenAPI documents with only the parts that make `kubectl` leave validation to the server.
 //!
-//! Before a write, `kubectl` checks whether the PATCH of a kind has a `fieldValidation` parameter. If it has one,
-//! `kubectl` sends `fieldValidation=Strict` and prints the server's messages. There are no schemas, so `kubectl
-//! explain` finds nothing.
+//! Before a write, `kubectl` checks whether the PATCH of a kind has a `fieldValidation` parameter. If the PATCH has
+//! this parameter, `kubectl` sends `fieldValidation=Strict` and prints the server's messages. There are no schemas, so
+//! `kubectl explain` finds nothing.
 
 use axum::body::Body;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! The query of a request. It is read into options and checked as in the API server.
+//! The query of a request. The query is read into options and checked as in the API server.
 
 use std::time::Duration;
 

@@ -111,7 +111,7 @@ fn collection(api: &Arc<Api>, target: &Target, request: &Request) -> ApiResult<R
     }
 }
 
-/// The old path to watch one object. It is a watch with a field selector.
+/// The old path to watch one object: a watch with a field selector.
 fn watch_one(api: &Arc<Api>, target: &Target, name: &str, request: &Request) -> ApiResult<Response> {
     if request.method != Method::GET {
         return Err(StatusError::method_not_allowed());

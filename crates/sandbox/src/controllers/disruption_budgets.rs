@@ -1,5 +1,5 @@
 //! The disruption controller: it updates the status of disruption budgets. The status contains how many of the covered
-//! pods are healthy, how many must be, and how many may be evicted.
+//! pods are healthy, how many must be healthy, and how many may be evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn targets(state: &ClusterState, budget: &Value, pods: &[&Object]) -> Result<Bud
     }
 }
 
-/// A number as it is, or a percentage of `whole`, rounded up.
+/// The given number, or the given percentage of `whole`, rounded up.
 fn share(value: &Value, whole: i64) -> Result<i64, BudgetError> {
     if let Some(number) = value.as_i64() {
         return Ok(number);
@@ -148,7 +148,7 @@ fn wanted_replicas(state: &ClusterState, pods: &[&Object]) -> Result<i64, Budget
     Ok(replicas_by_uid.values().sum())
 }
 
-/// The uid and the wanted replicas of a controller, or of the deployment that it belongs to.
+/// The uid and the wanted replicas of a controller, or of the controller's deployment.
 fn scaled(state: &ClusterState, namespace: &str, reference: &Value) -> Option<(String, i64)> {
     let (group, _) = text(reference, "/apiVersion").split_once('/').unwrap_or_default();
     let kinds = state.registry().kinds();

@@ -1,4 +1,5 @@
-//! The task that the controllers share. It follows their collections and reconciles the objects that a change affects.
+//! The task that the controllers share. The task follows their collections and reconciles the objects that a change
+//! affects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const CONTROLLERS: [&dyn Controller; 6] = [
     &disruption_budgets::DisruptionBudgetController,
 ];
 
-/// The controllers that create and remove pods. They reconcile after the others.
+/// The controllers that create and remove pods. These controllers reconcile after the others.
 const WORKLOAD_CONTROLLERS: [&dyn Controller; 4] = [
     &workloads::deployments::DeploymentController,
     &workloads::replica_sets::ReplicaSetController,

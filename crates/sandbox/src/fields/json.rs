@@ -91,7 +91,7 @@ pub(crate) fn annotate(object: &mut Value, name: &str, value: &str) {
     annotations.insert(name.to_owned(), value.into());
 }
 
-/// Removes an annotation. Removes an empty map of annotations, too.
+/// Removes an annotation. If the map of annotations is then empty, also removes the map.
 pub(crate) fn remove_annotation(object: &mut Value, name: &str) {
     let metadata = metadata_mut(object);
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };

@@ -8,8 +8,8 @@ use super::json::{is_being_deleted, items, text};
 /// The resources that determine the class.
 const QOS_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// The quality-of-service class: `Guaranteed`, `Burstable` or `BestEffort`. It depends on the requests and limits of
-/// all containers.
+/// The quality-of-service class: `Guaranteed`, `Burstable` or `BestEffort`. The class depends on the requests and
+/// limits of all containers.
 pub(crate) fn qos_class(pod: &Value) -> &'static str {
     let containers = containers(pod, &["containers", "initContainers"]);
     let amount = |container: &Value, side: &str, resource: &str| {
@@ -53,7 +53,7 @@ pub(crate) fn is_ready(pod: &Value) -> bool {
         .any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")
 }
 
-/// Whether the containers have ended for good.
+/// Whether the containers have ended and will not start again.
 pub(crate) fn is_finished(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }

@@ -1,4 +1,4 @@
-//! Quantities such as `500m` and `1Gi` in objects. They are checked and written in canonical form.
+//! Quantities such as `500m` and `1Gi` in objects. Quantities are checked and written in canonical form.
 //!
 //! Fields with quantities are recognised by their names, which are unambiguous in the kinds served here.
 

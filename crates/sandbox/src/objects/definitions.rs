@@ -1,5 +1,5 @@
-//! `CustomResourceDefinition`s. The kinds of a definition are served while it is stored. When it is deleted, its kinds
-//! and their objects are removed.
+//! `CustomResourceDefinition`s. The kinds of a definition are served while the definition is stored. When the
+//! definition is deleted, its kinds and their objects are removed.
 
 use serde_json::{Value, json};
 

@@ -48,7 +48,7 @@ impl DeleteOptions {
     }
 }
 
-/// Deletes an object, or marks it for deletion if it must wait for a grace period or finalizers.
+/// Deletes an object. If the object must wait for a grace period or finalizers, marks the object for deletion instead.
 pub(crate) fn delete(
     state: &ClusterState,
     kind: &Kind,

@@ -1,7 +1,8 @@
 //! Changes an object.
 //!
-//! A write reads the current version, computes the next one outside any lock, and commits it if no other write came
-//! first. Otherwise it starts again. The API server works in the same way, so the results under contention agree.
+//! A write reads the current version, computes the next version outside any lock, and commits this version if no other
+//! write came first. Otherwise the write starts again. The API server works in the same way, so the results under
+//! contention agree.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(crate) struct UpdateTarget<'a> {
     pub(crate) namespace: &'a str,
     /// The object's name.
     pub(crate) name: &'a str,
-    /// The subresource; empty for the object itself. It decides which fields may change.
+    /// The subresource; empty for the object itself. The subresource decides which fields may change.
     pub(crate) subresource: &'a str,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Written {
     pub(crate) created: bool,
 }
 
-/// Changes an object with `change`, which may run several times if other clients write the object, too.
+/// Changes an object with `change`, which may run several times if other clients also write the object.
 pub(crate) fn update(
     state: &ClusterState,
     target: UpdateTarget<'_>,
@@ -73,8 +74,8 @@ pub(crate) fn update(
     }
 }
 
-/// Edits an object without the rules for requests. The edit is repeated if others write the object at the same time.
-/// An edit that changes nothing writes nothing.
+/// Edits an object without the rules for requests. The edit is repeated if other clients write the object at the same
+/// time. An edit that changes nothing writes nothing.
 pub(crate) fn edit(collection: &Collection, key: &str, edit: impl Fn(&mut Value)) {
     while let Some(current) = collection.get(key) {
         let mut next = current.value.clone();

@@ -1,4 +1,4 @@
-//! Defaults of the built-in kinds. They are filled in at every write.
+//! Defaults of the built-in kinds, which are filled in at every write.
 
 mod pods;
 
@@ -48,7 +48,7 @@ pub(crate) fn fill(kind: &Kind, value: &mut Value) {
     }
 }
 
-/// Encodes `stringData` and moves it into `data`.
+/// Encodes `stringData` and moves the result into `data`.
 fn fill_secret(secret: &mut Map<String, Value>) {
     default_to(secret, "type", "Opaque");
     let Some(Value::Object(texts)) = secret.remove("stringData") else { return };

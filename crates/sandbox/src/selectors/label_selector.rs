@@ -1,6 +1,6 @@
 //! Label selectors in the form of a query: `app=a,tier notin (x,y),!old`.
 //!
-//! The parser reports errors in the words of the API server, because users of `kubectl` read them.
+//! The parser reports errors in the words of the API server, because users of `kubectl` read these errors.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! One version of a stored object.
 //!
-//! An object is stored without `kind` and `apiVersion`. The formats that show it put them in front of the serialised
-//! text, so that the same text serves lists, watches and both versions of a group.
+//! An object is stored without `kind` and `apiVersion`. The formats add both fields in front of the serialised text, so
+//! that the same text serves lists, watches and both versions of a group.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::key::key;
 use super::version::ResourceVersion;
 use crate::fields::json::{metadata_mut, text, uid};
 
-/// One version of a stored object. It never changes.
+/// One version of a stored object, which never changes.
 #[derive(Debug)]
 pub(crate) struct Object {
     /// The object without type meta.

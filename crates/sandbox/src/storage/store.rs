@@ -60,7 +60,7 @@ pub(crate) struct Change {
     pub(crate) key: String,
     /// The state before the change; `None` for a new object.
     pub(crate) before: Option<Arc<Object>>,
-    /// The state after the change. For a deletion, it is the last state with the deletion's version.
+    /// The state after the change. For a deletion, the last state with the deletion's version.
     pub(crate) object: Arc<Object>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(crate) struct Outdated;
 
-/// The history does not reach back to the wanted version. `floor` is the oldest version that it reaches.
+/// The history does not reach back to the wanted version. `floor` is the oldest version of the history.
 #[derive(Debug)]
 pub(crate) struct Forgotten {
     /// The oldest version that is still available.
@@ -142,8 +142,8 @@ impl Collection {
         Ok(object)
     }
 
-    /// Replaces the version `current` with `last` and removes it. Watchers see both changes, and no other write comes
-    /// between them.
+    /// Replaces the version `current` with `last`, and then removes the object. Watchers see both changes, and no other
+    /// write comes between them.
     pub(crate) fn replace_and_remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
         let mut contents = self.lock();
         let before = contents.current(key, current)?;
@@ -204,7 +204,7 @@ impl Collection {
         self.counter.current()
     }
 
-    /// A channel that changes whenever there are new changes.
+    /// A channel that reports new changes.
     pub(crate) fn subscribe(&self) -> watch::Receiver<ResourceVersion> {
         self.latest.subscribe()
     }

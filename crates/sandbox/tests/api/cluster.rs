@@ -9,7 +9,7 @@ use crate::http::{Answer, send, wait_until};
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A sandbox in which pods start and stop at once.
+/// A sandbox in which pods start and stop immediately.
 pub(crate) struct Cluster(pub(crate) Sandbox);
 
 impl Cluster {

@@ -55,7 +55,7 @@ fn compare(path: &str, recorded: &Value, answered: &Value, found: &mut Vec<Strin
     }
 }
 
-/// An empty list or map and an absent one are the same to clients.
+/// Clients treat an empty list or map like an absent list or map.
 fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }

@@ -1,5 +1,5 @@
-//! Tests of deployments, replica sets and stateful sets: they create pods, replace them, and delete them with
-//! themselves.
+//! Tests of deployments, replica sets and stateful sets: they create pods, replace pods, and delete their pods when
+//! they are deleted.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The information that a component of Kubernetes gives about itself: `/configz`, `/flagz`, `/statusz` and `/version`.
 //!
-//! The texts of `/flagz` and `/statusz` are for people (KEP-4828, KEP-4827), in the form that kube-scheduler gives them.
-//! Programs get objects of `config.k8s.io`, if they ask for them in the header `Accept`
+//! The texts of `/flagz` and `/statusz` are for people (KEP-4828, KEP-4827), in the form that kube-scheduler gives
+//! them. Programs get objects of `config.k8s.io`, if the header `Accept` asks for such objects
 //! (<https://kubernetes.io/docs/reference/instrumentation/zpages/>).
 
 use std::{

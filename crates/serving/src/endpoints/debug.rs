@@ -1,8 +1,8 @@
 //! `/debug/flags/v`, which changes the verbosity of the log while the scheduler runs, and `/debug/pprof/`, which
 //! returns profiles.
 //!
-//! As in kube-scheduler, they are served if `enableProfiling` is on (`pkg/routes/flags.go` and `profiling.go` of the
-//! generic API server). The configuration may change `enableProfiling` at any time.
+//! As in kube-scheduler, these paths are served if `enableProfiling` is on (`pkg/routes/flags.go` and `profiling.go` of
+//! the generic API server). The configuration may change `enableProfiling` at any time.
 
 use std::time::Duration;
 

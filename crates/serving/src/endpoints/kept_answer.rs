@@ -11,13 +11,13 @@ pub(super) const KEPT_FOR: Duration = Duration::from_secs(5);
 /// The last answer. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct KeptAnswer(
-    /// The lock is held while an answer is made, so that only one is made at a time.
+    /// The lock is held while an answer is made, so that only one answer is made at a time.
     Arc<Mutex<Option<(Instant, Bytes)>>>,
 );
 
 impl KeptAnswer {
     /// The last answer, if it is less than five seconds old, or else the answer that `make` gives. `None` if `make`
-    /// gives none.
+    /// gives no answer.
     pub async fn get(&self, make: impl Future<Output = Option<Bytes>> + Send) -> Option<Bytes> {
         let mut kept = self.0.lock().await;
         if let Some((made_at, answer)) = &*kept

@@ -2,7 +2,7 @@
 //!
 //! The metrics name every pod and node, so they are served only over HTTPS, to callers that the API server authorizes.
 //! The text is made from the copy that follows the scheduler, and answers every request for five seconds. The API
-//! server is not asked for the pods. A replica that does not lead shows none, as in kube-scheduler.
+//! server is not asked for the pods. A replica that does not lead shows no pods, as in kube-scheduler.
 
 use std::fmt::Write as _;
 

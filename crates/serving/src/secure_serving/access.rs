@@ -1,5 +1,5 @@
-//! Identifies callers and checks what they may do, as the components of Kubernetes do: by the headers of a front proxy,
-//! by client certificate or bearer token, and by questions to the API server (TokenReview, SubjectAccessReview).
+//! Identifies callers and checks their rights, as the components of Kubernetes do: by the headers of a front proxy, by
+//! client certificate or bearer token, and by questions to the API server (TokenReview, SubjectAccessReview).
 //!
 //! A request without credentials comes from `system:anonymous`. Open paths are for every caller, even if the API server
 //! does not answer. The group `system:masters` may do everything. The API server decides about plugins and orders as
@@ -205,7 +205,7 @@ impl Inner {
             return self.page_user(peer, address, headers, path).await;
         }
         let caller = self.caller(peer, address, bearer_token(headers), headers).await;
-        // An open path may be read. What a request changes needs a right in any case.
+        // An open path may be read. A request that changes something needs a right in any case.
         let is_open = [Method::GET, Method::HEAD].contains(method) && self.is_open(path);
         if is_open && !matches!(caller, Err(Denial::Unauthenticated)) {
             self.metrics.access.authorized(Authorization::Allowed, Duration::ZERO);

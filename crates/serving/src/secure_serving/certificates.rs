@@ -91,8 +91,8 @@ impl Tls {
 #[derive(Debug)]
 struct ServerNames {
     default: Arc<CertifiedKey>,
-    /// The certificates with their names. The first that has the name is used. `*.example.com` stands for one more
-    /// label.
+    /// The certificates with their names. The first certificate that has the name is used. `*.example.com` stands for
+    /// one more label.
     named: Vec<(Vec<String>, Arc<CertifiedKey>)>,
 }
 

@@ -1,6 +1,7 @@
 //! Limits the number of questions to the API server that the requests of one client may cause. Each unknown token
-//! causes one question, and so does each path that a caller has not requested recently. Known answers cost nothing. The
-//! addresses of one IPv6 network of 64 bits count as one client, because a machine can have any number of them.
+//! causes one question. Each path that a caller has not requested recently also causes one question. Known answers cost
+//! nothing. The addresses of one IPv6 network of 64 bits count as one client, because a machine can have any number of
+//! addresses in its network.
 
 use std::{
     collections::HashMap,

@@ -15,7 +15,7 @@ use tracing_subscriber::{
 
 use super::{V2, V3, V4, V5, V10};
 
-/// Decides whether lines are written. Clones share it.
+/// Decides whether lines are written. Clones share one verbosity.
 #[derive(Clone, Debug, Default)]
 pub struct Verbosity(Arc<Inner>);
 

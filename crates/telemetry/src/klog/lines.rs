@@ -1,4 +1,4 @@
-//! The lines of kube-scheduler's log that Berth writes as well. The guide has a table of them
+//! The lines of kube-scheduler's log that Berth also writes. The guide has a table of these lines
 //! (`docs/src/log-messages.md`), which a test compares with this table.
 
 /// A line of kube-scheduler's log. Verbosities, words and keys are those of kube-scheduler 1.36, or

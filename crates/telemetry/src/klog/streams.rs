@@ -21,7 +21,7 @@ pub struct LogStreams(Option<Arc<Mutex<Buffered<io::Stdout>>>>);
 struct Buffered<W> {
     out: W,
     lines: Vec<u8>,
-    /// The maximum number of bytes of `lines`. Zero means that each line is written at once.
+    /// The maximum number of bytes of `lines`. Zero means that each line is written immediately.
     capacity: usize,
 }
 
@@ -36,8 +36,8 @@ enum Stream<'a> {
 }
 
 impl LogStreams {
-    /// Writes lines of the level INFO and below to standard output. A buffer holds up to `n_bytes` of them, which are
-    /// written at intervals of `flush_every`.
+    /// Writes lines of the level INFO and below to standard output. A buffer holds up to `n_bytes` of these lines. The
+    /// buffer is written at intervals of `flush_every`.
     ///
     /// # Errors
     /// The thread that writes the buffer cannot be started.
@@ -117,7 +117,7 @@ impl<W: Write> Write for Buffered<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         let written = self.out.write_all(&self.lines);
-        // Lines that cannot be written now are lost, as they are without a buffer.
+        // Lines that cannot be written now are lost, as without a buffer.
         self.lines.clear();
         written?;
         self.out.flush()

@@ -53,7 +53,7 @@ pub enum Authorization {
     Error,
 }
 
-/// A question about a token that waits for its answer. It waits until this is dropped.
+/// A question about a token that waits for its answer. The question counts as waiting until this value is dropped.
 #[derive(Debug)]
 pub struct TokenFetch(IntGauge);
 

@@ -69,7 +69,7 @@ impl ApiCallMetrics {
         self.duration.with_label_values(&labels).observe(duration.as_secs_f64());
     }
 
-    /// Records that a call waits. It waits until the result is dropped.
+    /// Records that a call waits. The call counts as waiting until the result is dropped.
     pub fn waits(&self, call: ApiCall) -> PendingCall {
         let gauge = self.pending.with_label_values(&[call.as_str()]);
         gauge.inc();

@@ -84,7 +84,7 @@ impl InformerMetrics {
         self.queued.dec();
     }
 
-    /// Records the time from taking a change out of the queue until the scheduling thread accepted it.
+    /// Records the time from taking a change out of the queue until the scheduling thread accepted the change.
     pub fn handled(&self, duration: Duration) {
         self.latency.observe(duration.as_secs_f64());
     }

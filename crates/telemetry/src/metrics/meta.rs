@@ -1,4 +1,4 @@
-//! component-base's metrics about metrics: how many there are, and how many are not shown.
+//! component-base's metrics about metrics: the number of metrics, and the number of hidden metrics.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! `DELETE /metrics`: counters and histograms begin at zero again. Many of them are set to totals that the scheduler
-//! counts, so the counters themselves keep their values. What they showed at the reset is subtracted when they are
-//! shown.
+//! `DELETE /metrics`: counters and histograms begin at zero again. Many counters are set to totals that the scheduler
+//! counts, so the counters themselves keep their values. The values at the reset are subtracted when metrics are
+//! rendered.
 
 use std::collections::HashMap;
 

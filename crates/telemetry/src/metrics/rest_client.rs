@@ -61,7 +61,7 @@ pub struct ClientRequest<'a> {
     pub n_bytes: Option<u64>,
     /// The time for which the client's rate limit delayed the request; `None` if no limit applies to the request.
     pub rate_limited: Option<Duration>,
-    /// Whether the request repeats one that failed.
+    /// Whether the request repeats a failed request.
     pub is_retry: bool,
 }
 

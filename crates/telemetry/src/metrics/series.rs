@@ -14,7 +14,7 @@ pub(super) struct Operation {
 
 pub(super) const SUM: Operation = Operation { numbers: |left, right| left + right, counts: u64::saturating_add };
 
-/// The left series without the right one.
+/// The left series minus the right series.
 pub(super) const DIFFERENCE: Operation = Operation { numbers: |left, right| left - right, counts: u64::saturating_sub };
 
 pub(super) fn labels_of(metric: &Metric) -> Labels {
@@ -23,7 +23,7 @@ pub(super) fn labels_of(metric: &Metric) -> Labels {
 }
 
 impl Operation {
-    /// The result for two series of the same kind. It has the labels of the left one.
+    /// The result for two series of the same kind. The result has the labels of the left series.
     pub(super) fn of(self, kind: MetricType, left: &Metric, right: &Metric) -> Metric {
         let mut result = left.clone();
         match kind {

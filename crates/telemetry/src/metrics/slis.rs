@@ -1,4 +1,4 @@
-//! `/metrics/slis`: the results of health checks. They have a separate registry, which can be scraped often
+//! `/metrics/slis`: the results of health checks. These metrics have a separate registry, which can be scraped often
 //! (`component-base/metrics/prometheus/slis`).
 
 use prometheus::{IntCounterVec, IntGaugeVec, Registry};

@@ -14,9 +14,9 @@ pub struct TraceMetrics {
 /// The reason why spans were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostSpans {
-    /// Too many others waited for the collector.
+    /// Too many other spans waited for the collector.
     QueueFull,
-    /// The collector refused them or could not be reached.
+    /// The collector refused the spans or could not be reached.
     NotTaken,
 }
 

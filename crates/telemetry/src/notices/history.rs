@@ -128,7 +128,8 @@ impl PluginHistory {
         }
     }
 
-    /// Notes that another binary serves from now on. Each profile that takes the binary says so; the first one counts.
+    /// Notes that another binary serves from now on. Each profile that uses the binary reports this; the first report
+    /// counts.
     pub(super) fn swapped(&self, plugin: &str, binary: BinaryId, timings: &PluginTimings) {
         let mut pasts = self.lock();
         let past = pasts.entry(plugin.to_owned()).or_default();

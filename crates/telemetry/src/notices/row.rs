@@ -26,7 +26,8 @@ pub struct PluginEvent {
 
 macro_rules! event_reasons {
     ($($severity:ident $reason:ident,)*) => {
-        /// The reason of an event about plugins or settings. The guide has a table of them (`docs/src/running.md`).
+        /// The reason of an event about plugins or settings. The guide has a table of these reasons
+        /// (`docs/src/running.md`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EventReason {
             $($reason,)*
@@ -106,7 +107,7 @@ pub(super) enum Counted {
     Plainly,
     /// The line contains the number.
     Total(u64),
-    /// There were enough lines, so this line is not written.
+    /// Enough lines were written before, so this line is not written.
     Often,
 }
 
@@ -121,8 +122,8 @@ impl Metric {
             Self::ConfigReloaded(result) => metrics.config_reloaded(result),
             Self::EffectsRefused { effect, count } => {
                 let total = metrics.effects_refused_now(plugin, effect, u64::from(count));
-                // A plugin may ask for every pod, so there is one line after the first refusal and one each time the
-                // number has doubled.
+                // A plugin may ask for every pod, so the log has one line after the first refusal, and one line each
+                // time the number has doubled.
                 let has_doubled = (total - u64::from(count)).leading_zeros() != total.leading_zeros();
                 return if has_doubled { Counted::Total(total) } else { Counted::Often };
             }

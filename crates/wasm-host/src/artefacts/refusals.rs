@@ -1,4 +1,4 @@
-//! Refusals of binaries that cost a compiler or a call. They are kept over restarts, beside the artefacts.
+//! Refusals of binaries that needed a compiler or a call. The refusals are kept over restarts, beside the artefacts.
 //!
 //! A refusal says that these bytes, with this compiler and within these limits, are not a plugin. The bytes are tried
 //! again with other limits, with another compiler, or when an operator orders it.
@@ -25,8 +25,8 @@ pub(super) const MAX: usize = 1000;
 /// The maximum number of bytes of a refusal. Its reason has some kilobytes at most.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// The text with which the MACs of refusals begin. It distinguishes them from artefacts: a refusal with the name of an
-/// artefact must not be run.
+/// The text with which the MACs of refusals begin. This text distinguishes refusals from artefacts: a refusal with the
+/// name of an artefact must not be run.
 pub(super) const PURPOSE: &[u8] = b"refusal";
 
 /// The limits within which a binary was refused.

@@ -1,8 +1,8 @@
 //! The answers of components, checked.
 //!
-//! Each function returns the reason if an answer breaks the contract or the plugin's [`Limits`], and the caller turns
-//! it into a fault. Sets of nodes are checked against the question, and statuses against the statuses that are allowed
-//! in their place.
+//! Each function returns the reason if an answer breaks the contract or the plugin's [`Limits`], and the caller makes a
+//! fault of this reason. Sets of nodes are checked against the question, and statuses against the statuses that are
+//! allowed in their place.
 
 use berth_framework::{
     ClusterEvent, Code, Effect, Fact, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome,

@@ -25,7 +25,7 @@ mod usage;
 
 pub(crate) use self::usage::only_usage;
 
-/// The pod's record. Only plugins that asked for it get the whole object.
+/// The pod's record. Only plugins that requested the whole object get it.
 pub(crate) fn pod(pod: &Pod, with_json: bool) -> types::Pod {
     types::Pod {
         uid: pod.uid.to_string(),

@@ -1,5 +1,5 @@
-//! Names of objects and kinds that a component gives. They become parts of the API server's paths, of keys and of log
-//! lines, so their form is checked first.
+//! Names of objects and kinds that a component gives. These names become parts of the API server's paths, of keys and
+//! of log lines, so their form is checked first.
 //!
 //! See <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>.
 
@@ -54,7 +54,7 @@ fn is_meant(text: &str, name: &str) -> bool {
     text == name || text.strip_suffix('s') == Some(&name)
 }
 
-/// Checks a namespace. It is empty for kinds without namespaces.
+/// Checks a namespace, which is empty for kinds without namespaces.
 pub(super) fn namespace(text: &str) -> Result<(), Refused> {
     check(text.is_empty() || is_label(text), "a namespace", text)
 }

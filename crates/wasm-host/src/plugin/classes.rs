@@ -1,9 +1,9 @@
 //! The answers of a component about the pods of an equivalence class, and the cycles that these pods share.
 //!
-//! A component that exports `reuse` says how far its answers about a pod reach. The component is not called for pods
-//! that it does not affect. If its answers about pods depend on nodes' rows, the pods of a class share one open cycle.
-//! If the component follows neither pods nor the columns that they change, its answers about a row hold as long as the
-//! cycle is shared.
+//! A component that exports `reuse` says for which other pods its answers about a pod hold. The component is not called
+//! for pods that it does not affect. If its answers about pods depend on nodes' rows, the pods of a class share one
+//! open cycle. If the component follows neither pods nor the columns that pods change, its answers about a row hold as
+//! long as the cycle is shared.
 
 use berth_framework::{CycleId, Effect, EquivalenceCache, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
@@ -141,7 +141,7 @@ impl Classes {
         self.known.get(pod).map(|class| class.reach)
     }
 
-    /// Whether the plugin has said that pods of this class on nodes make no difference to it.
+    /// Whether the plugin has said that pods of this class on nodes change none of its answers.
     pub(super) fn is_no_matter_anywhere(&self, placed: &Pod) -> bool {
         self.known.any_elsewhere(placed, |class| class.reach == Reach::NothingAnywhere)
     }
@@ -193,7 +193,7 @@ impl Classes {
         replaced.and_then(SharedCycle::unused)
     }
 
-    /// Notes that the pod of the cycle leaves it. Returns whether other pods may still use the cycle.
+    /// Notes that the cycle's own pod leaves the cycle. Returns whether other pods may still use the cycle.
     pub(super) fn outlives(&mut self, cycle: CycleId) -> bool {
         self.shared_mut(cycle).map(|shared| shared.is_over = true).is_some()
     }
@@ -211,8 +211,8 @@ impl Classes {
     }
 
     /// Follows pods that came to nodes. If one of these pods may matter to the plugin, the answers that hold only
-    /// without such a pod are forgotten. Classes for which the plugin is asked about each pod are forgotten as well,
-    /// because the plugin may no longer affect them.
+    /// without such a pod are forgotten. Classes for which the plugin is asked about each pod are also forgotten,
+    /// because the plugin may no longer affect the pods of such a class.
     pub(super) fn pods_came<'a>(&mut self, mut placed: impl Iterator<Item = &'a Pod>) {
         let is_in_question = self.known.values().any(|class| class.reach == Reach::NothingYet);
         if is_in_question && placed.any(|pod| !self.is_no_matter(pod)) {
@@ -260,7 +260,7 @@ impl SharedCycle {
         }
     }
 
-    /// The cycle, if its own pod has left. The caller must then end it.
+    /// The cycle, if its own pod has left. The caller must then end the cycle.
     fn unused(self) -> Option<CycleId> {
         self.is_over.then_some(self.cycle)
     }

@@ -1,8 +1,8 @@
-//! Changes of pods on nodes of which an instance has not been informed yet.
+//! Changes of pods on nodes that an instance has not received yet.
 //!
-//! A plugin that is not asked about each pod need not be informed of each pod at once. It gets the changes in one
-//! delta, right before it is asked, or when there are many. Changes by pods that leave while the plugin has no time are
-//! kept, so that the plugin still learns that they came.
+//! A plugin that is not asked about each pod need not get each change immediately. The plugin gets the changes in one
+//! delta: right before it is asked, or when many changes wait. If a pod leaves while the plugin has no time, the
+//! changes are kept, so that the plugin still learns that the pod came.
 
 use std::collections::VecDeque;
 

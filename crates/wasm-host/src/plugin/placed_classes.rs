@@ -93,7 +93,7 @@ mod tests {
         PlacedPod { idx: PodIdx(slot), node: NodeIdx(0), pod }
     }
 
-    /// The slots of whole pods, and the slots of other pods, each with the slot of the whole pod that it is like.
+    /// The slots of whole pods, and the slots of other pods, each with the slot of a similar whole pod.
     fn taken(classes: &mut PlacedClasses, mut delta: Delta) -> (Vec<u32>, Vec<(u32, u32)>) {
         let alike = classes.take_alike(&mut delta).into_iter().map(|pod| (pod.slot, pod.like)).collect();
         (delta.pods_placed.iter().map(|placed| placed.idx.0).collect(), alike)
@@ -123,7 +123,7 @@ mod tests {
         let mut classes = PlacedClasses::default();
         taken(&mut classes, delta(&[], &[placed(0, "a", 1)]));
         assert_eq!(taken(&mut classes, delta(&[0], &[placed(0, "a", 1)])), (vec![0], vec![]));
-        // A pod is not compared with one whose slot it takes, even if the delta does not name that slot as emptied.
+        // A pod is not compared with the pod whose slot it takes, even if the delta does not name this slot as emptied.
         assert_eq!(taken(&mut classes, delta(&[], &[placed(1, "b", 1), placed(0, "c", 2)])), (vec![1, 0], vec![]));
     }
 

@@ -12,7 +12,7 @@ const ENOUGH: Duration = Duration::from_secs(60);
 
 const PODS: usize = 20;
 
-/// The leader is restarted and another replica takes over. Then pods come, of which one fits nowhere, and the plugin,
+/// The leader is restarted and another replica takes over. Then pods come, one of which fits nowhere, and the plugin,
 /// the configuration and the credentials are replaced.
 pub(super) async fn work() -> Vec<Moment> {
     let bench = Bench::start().await;

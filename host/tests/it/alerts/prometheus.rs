@@ -118,7 +118,7 @@ pub(super) fn alone(scrape: Scrape) -> Moment {
 }
 
 impl Samples {
-    /// The first moment lasts for an hour, and each further moment for some minutes. Then the time goes on as `then`
+    /// The first moment lasts for an hour, and each further moment for some minutes. Then the time continues as `then`
     /// says.
     pub(super) fn of(moments: &[Moment], then: Then) -> Self {
         let mut samples = Self::default();
@@ -178,7 +178,7 @@ impl Samples {
             for value in values {
                 words.push(match value {
                     Some(value) => value.to_string(),
-                    // Prometheus marks a series as stale when its target no longer has it.
+                    // Prometheus marks a series as stale when its target no longer has the series.
                     None if was_there => "stale".to_owned(),
                     None => "_".to_owned(),
                 });
@@ -220,7 +220,8 @@ pub(super) fn has_promtool() -> bool {
     found
 }
 
-/// An expectation: the alerts that fire at a minute, with the labels after `alertname`. `alert` is one alert, or all.
+/// An expectation: the alerts that fire at a minute, with the labels after `alertname`. `alert` is one alert, or `None`
+/// for all alerts.
 pub(super) fn firing(alert: Option<&str>, minute: usize, labels: &[&str]) -> Value {
     let which = alert.map_or_else(String::new, |alert| format!("alertname=\"{alert}\","));
     let series = |labels: &&str| {

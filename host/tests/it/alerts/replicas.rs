@@ -67,14 +67,14 @@ pub(super) async fn leads_with(replica: &Scheduler, version: u8) -> Scrape {
     Scrape::when(replica, |scrape| scrape.sum(LEADER) > 0.0 && scrape.has(&digest)).await
 }
 
-/// The scrape of a replica that stands by and serves this version.
+/// The scrape of a replica that does not lead and serves this version.
 pub(super) async fn stands_by_with(replica: &Scheduler, version: u8) -> Scrape {
     let digest = digest(version);
     let is_right = |scrape: &Scrape| scrape.has(LEADER) && scrape.sum(LEADER) == 0.0 && scrape.has(&digest);
     Scrape::when(replica, is_right).await
 }
 
-/// Somebody takes the Lease and does not schedule. The leader ends, and the other replica waits.
+/// Another client takes the Lease and does not schedule. The leader ends, and the other replica waits.
 pub(super) async fn nobody_leads() -> Vec<Moment> {
     let bench = Bench::start().await;
     let first = bench.replica("a").await;

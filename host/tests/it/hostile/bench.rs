@@ -123,7 +123,8 @@ impl Bench {
         self.cluster.until("the healthy pods bound", are_bound).await
     }
 
-    /// Creates healthy pods one after the other. Each must be bound in time, and `/livez` must answer after each.
+    /// Creates healthy pods one after the other. Each pod must be bound in time, and `/livez` must answer after each
+    /// pod.
     pub(crate) async fn binds_healthy_in_time(&self, numbers: std::ops::Range<usize>) {
         let mut longest = Duration::ZERO;
         for number in numbers {

@@ -1,5 +1,5 @@
-//! Hostile clients of the endpoints: connections that send nothing, send it slowly, or never end, and tokens that
-//! belong to no user. The scheduler still binds pods and answers probes.
+//! Hostile clients of the endpoints: connections that send nothing, send slowly, or never end, and tokens that belong
+//! to no user. The scheduler still binds pods and answers probes.
 
 use std::{
     io::{Read as _, Write as _},
@@ -45,7 +45,7 @@ async fn besiege(address: SocketAddr, opening: fn(usize) -> &'static [u8]) -> Ve
     let open = move || {
         let connect = |number| {
             let mut stream = TcpStream::connect(address).expect("it listens");
-            // The server may have closed the connection at once.
+            // The server may have closed the connection immediately.
             let _ = stream.write_all(opening(number));
             stream
         };

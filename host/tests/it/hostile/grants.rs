@@ -1,5 +1,5 @@
 //! Plugins that try to get more than they were granted: by a built-in's name, by a rule for everything, and by a rule
-//! for other objects than the requested ones.
+//! for other objects than the requested objects.
 
 use std::time::Duration;
 
@@ -242,7 +242,7 @@ async fn a_replaced_built_in_is_granted_what_the_refusal_says() {
     bench.configure(&format!("{rules}{lines}\n"));
     bench.cluster.node_of(&pod).await;
 
-    // Nor does a plugin with the name of a built-in get the built-in's right to read.
+    // A plugin with the name of a built-in does not get the built-in's right to read either.
     let shows = shows_objects("VolumeBinding", "v1", "PersistentVolumeClaim").expect("a component");
     bench.place("VolumeBinding", &shows);
     let refused = "wants to read v1/PersistentVolumeClaim, but its grants.reads";

@@ -93,7 +93,8 @@ pub(crate) async fn start() -> Bench {
     Bench::start(cluster, vec![Guest::new("Selects", At::Filter, selects)], "").await
 }
 
-/// The claims displace each other's programs from the cache in turn. The healthy pods are in the same namespace.
+/// The programs of each claim displace the programs of the other claims from the cache. The healthy pods are in the
+/// same namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn selectors_that_have_nothing_in_common_hold_up_nobody() {
     let bench = start().await;

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::bench::{Bench, Guest, name_of};
 use crate::cluster::{Cluster, Seen};
 
-/// A file may take half a minute of processor time to compile, and two files use it up.
+/// A file may take half a minute of processor time to compile, and two files use up this time.
 const RULES: &str = "files: {compileSeconds: 30}\ndefaults: {limits: {lifecycleMilliseconds: 500}}\n";
 
 /// The maximum time from the start of the process until `/livez` answers.

@@ -28,7 +28,7 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 10).await;
     let says = "has used up its time, 100 ms of each second";
     let is_told = |seen: &Seen| seen.messages.values().any(|text| text.contains(says));
-    // A pod gets this message after it has waited for a second, so events must go on.
+    // A pod gets this message after it has waited for a second, so events must continue.
     let events = async {
         for number in 20.. {
             bench.cluster.create(&pod_of("healthy", number)).await;
@@ -79,7 +79,7 @@ async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     bench.scheduler.process.line(says).await;
 }
 
-/// The plugin takes ten seconds or more to unreserve all of them.
+/// The plugin takes ten seconds or more to unreserve all pods.
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     const HELD: usize = 250;

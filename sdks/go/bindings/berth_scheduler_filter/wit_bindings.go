@@ -17,8 +17,9 @@ type Pod = berth_scheduler_types.Pod
 type Status = berth_scheduler_types.Status
 type RejectedNodes = berth_scheduler_types.RejectedNodes
 
-// A change of one node for a dry run. `minus` and `plus` are indices of the pods that dry runs of the cycle have named.
-// Both are empty for a plugin that follows neither pods nor a column that pods change.
+// One case of a dry run: a node without the pods `minus` and with the additional pods `plus`. Both lists have indices into
+// the pods of the dry run, which `dry-run` describes. Both lists are empty if the manifest requests neither pods nor a
+// column that pods change.
 type DryRunCase struct {
 	Node  uint32
 	Minus []uint32

@@ -33,12 +33,12 @@ type Removal struct {
 	Pods []uint32
 }
 
-// A node on which the pod fits after the eviction of the victims.
+// A node that can run the pod after the eviction of the victims.
 type Preemption struct {
 	Node uint32
 	// The pods to evict, the most important pod first.
 	Victims []uint32
-	// The number of evictions that violate a disruption budget.
+	// The number of evictions that violate a PodDisruptionBudget.
 	Violations int64
 }
 

@@ -20,29 +20,29 @@ const (
 	Column_Unschedulable uint8 = 1
 	// All of `metadata.labels`.
 	Column_Labels uint8 = 2
-	// One label, by key. It costs less than all labels.
+	// The label with this key. One label costs less than all labels.
 	Column_Label uint8 = 3
 	// `spec.taints`, as ids of taint sets.
 	Column_Taints uint8 = 4
 	// `status.allocatable`.
 	Column_Allocatable uint8 = 5
-	// Sums of the requests of the pods on the node.
+	// The sums of the requests of the pods on the node.
 	Column_Requested uint8 = 6
-	// Sums of the requests of cpu and memory. A container without a request counts with a default.
+	// The sums of the requests of CPU and memory. A container without a request counts with 100m CPU or 200 MiB.
 	Column_NonZeroRequested uint8 = 7
-	// Number of pods on the node.
+	// The number of pods on the node.
 	Column_PodCount uint8 = 8
 	// `status.images`.
 	Column_Images uint8 = 9
-	// Host ports in use.
+	// The host ports that pods on the node use.
 	Column_HostPorts uint8 = 10
 	// `status.declaredFeatures`.
 	Column_DeclaredFeatures uint8 = 11
-	// One annotation, by key. There is no column of all annotations: some are very long.
+	// The annotation with this key. There is no column of all annotations, because some annotations are very long.
 	Column_Annotation uint8 = 12
 )
 
-// A column of the node table that the scheduler keeps up to date in this plugin.
+// A column of the node table. The scheduler keeps the requested columns up to date in the plugin's replica.
 type Column struct {
 	tag   uint8
 	value any
@@ -106,26 +106,29 @@ func MakeColumnAnnotation(value string) Column {
 	return Column{Column_Annotation, value}
 }
 
-// A kind of which the plugin reads the whole objects.
+// A kind of Kubernetes object. The plugin reads whole objects of this kind.
 type ObjectKind struct {
-	// `v1`, `scheduling.example.com/v1alpha1`.
+	// For example `v1` or `scheduling.example.com/v1alpha1`.
 	ApiVersion string
 	Kind       string
 }
 
 type Manifest struct {
-	// The plugin's name in profiles, such as `NodeAffinity`. It must equal the file's name without `.wasm`.
+	// The plugin's name in profiles, such as `NodeAffinity`. This name must equal the name of the component's file without
+	// `.wasm`.
 	Name string
-	// The version is shown to users. The digest of its bytes identifies a plugin.
+	// The version for users. The scheduler identifies a plugin's binary by the digest of its bytes.
 	Version string
-	// The parts of the node table that `sync` keeps up to date. Pods and objects need no column.
+	// The columns of the node table that the plugin reads. A plugin that reads only pods or other objects needs no column.
 	Columns []Column
-	// Requests the pods on nodes, including assumed pods. Each pod is sent once when it comes or changes.
+	// The plugin reads the pods on nodes. An assumed pod also counts as a pod on a node: the scheduler has chosen its
+	// node, and the pod is not bound yet. `sync` sends a pod once when the pod comes to a node, and again when the pod
+	// changes.
 	Pods bool
-	// Requests the whole JSON of pending pods. It costs a copy of the JSON for each cycle.
+	// The plugin reads the whole JSON of pending pods. The scheduler then copies the JSON for each cycle.
 	PodJson bool
-	// The kinds of which the plugin reads the whole objects. The operator must grant each kind.
+	// The kinds of objects that the plugin reads as whole objects. The operator must grant each kind.
 	Objects []ObjectKind
-	// The events that may make a pod schedulable after this plugin rejected it. None stands for any event.
+	// The events that may make a pod schedulable after this plugin rejected the pod. `none` stands for all events.
 	EventsToRegister witTypes.Option[[]berth_scheduler_types.ClusterEvent]
 }

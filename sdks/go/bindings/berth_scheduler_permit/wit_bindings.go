@@ -17,7 +17,7 @@ type Effect = berth_scheduler_types.Effect
 
 const (
 	Verdict_Allow uint8 = 0
-	// Hold the pod for at most this number of milliseconds, and for at most 15 minutes; then reject the pod.
+	// Hold the pod for this number of milliseconds, or for 15 minutes if the number is larger. Then reject the pod.
 	Verdict_Wait uint8 = 1
 	Verdict_Deny uint8 = 2
 )

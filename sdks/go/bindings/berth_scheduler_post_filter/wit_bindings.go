@@ -19,11 +19,11 @@ type RejectedNodes = berth_scheduler_types.RejectedNodes
 type Pod = berth_scheduler_types.Pod
 
 type Failure struct {
-	// The reasons why nodes did not pass.
+	// The nodes that the Filter plugins rejected, with the reasons.
 	Rejections []berth_scheduler_types.RejectedNodes
-	// The status of all other nodes, if PreFilter rejected them or the pod.
+	// The status of all nodes that are not in `rejections`. It is none unless PreFilter rejected these nodes or the pod.
 	Absent witTypes.Option[berth_scheduler_types.Status]
-	// The pods of any priority that are nominated to nodes, with these nodes.
+	// The pods that are nominated to nodes, whatever their priority. Each pod comes with its nominated node.
 	Nominated []witTypes.Tuple2[uint32, berth_scheduler_types.Pod]
 }
 
@@ -63,7 +63,8 @@ func MakeNominationNode(value uint32) Nomination {
 }
 
 type Outcome struct {
-	// After success, no further PostFilter plugin is called. After `unschedulable`, the next plugin is called.
+	// After `success`, no further PostFilter plugin is called. After `unschedulable`, the next PostFilter plugin is
+	// called.
 	Status     berth_scheduler_types.Status
 	Nomination Nomination
 	Effects    []berth_scheduler_types.Effect

@@ -15,6 +15,7 @@ type Row = uint32
 type Status = berth_scheduler_types.Status
 
 type PreFlight struct {
-	// `pre-bind` may run in parallel with the `pre-bind` of the plugins next to this one, if these allow it too.
+	// The plugin's `pre-bind` may run in parallel with the `pre-bind` of neighbouring plugins in the profile, if these
+	// plugins also set `allow-parallel`.
 	AllowParallel bool
 }

@@ -23,7 +23,8 @@ const (
 
 type Hint = uint8
 
-// Each record has an object before and after the event. A version that does not exist is none.
+// The pod before and after the event. `old` is none if the event adds the pod, and `new` is none if the event deletes the
+// pod. The fields of `node-change` and `object-change` have the same meaning.
 type PodChange struct {
 	Old witTypes.Option[berth_scheduler_types.Pod]
 	New witTypes.Option[berth_scheduler_types.Pod]
@@ -34,7 +35,7 @@ type NodeChange struct {
 	New witTypes.Option[berth_scheduler_types.Node]
 }
 
-// The objects are JSON.
+// `old` and `new` are the whole object as JSON.
 type ObjectChange struct {
 	Object berth_scheduler_types.ObjectRef
 	Old    witTypes.Option[[]uint8]
@@ -44,9 +45,9 @@ type ObjectChange struct {
 const (
 	EventSubject_Pod  uint8 = 0
 	EventSubject_Node uint8 = 1
-	// An object of a kind that the manifest names among `objects`.
+	// An object of a kind that `manifest.objects` names.
 	EventSubject_Object uint8 = 2
-	// An object of another kind.
+	// An object of a kind that `manifest.objects` does not name.
 	EventSubject_Hidden uint8 = 3
 )
 

@@ -13,25 +13,26 @@ type CycleId = uint64
 const (
 	// The answers may depend on any data in the cluster and on the names of the pod. The plugin is asked about each pod.
 	Reach_Cluster uint8 = 0
-	// Verdicts and scores depend only on the pod without its names, on the node's own columns, and on the data that this
-	// number stands for. The answers of `pre-filter`, `pre-score` and `bind` depend only on the pod and the number. If the
-	// plugin normalizes, the normalized score of a node depends only on its raw score and on the lowest and the highest raw
-	// score. The plugin may be asked about any nodes, in any order.
+	// Verdicts and scores depend only on the pod without its names, on the node's own columns and pods, and on the data
+	// that this number stands for. The answers of `pre-filter`, `pre-score` and `bind` depend only on the pod and the
+	// number. If the plugin exports `normalize-score`, the normalized score of a node depends only on the node's raw score
+	// and on the lowest and the highest raw score. The plugin may be asked about any nodes, in any order.
 	//
-	// Pods that are alike may share the cycle of the first pod, with other pods between them. The cycle stays open, and
-	// `begin`, `pre-filter`, `pre-score` and `bind` are called once. Therefore the plugin must keep the results of these
-	// calls by the cycle's number, must not keep data there that depends on the pods on nodes, and must not name the pod in
-	// the effects of `bind`. Plugins with post-filter, reserve, permit, pre-bind-pre-flight, pre-bind or post-bind have a
-	// cycle for each pod.
+	// Pods that are alike may share the cycle of the first pod, even if other pods are scheduled between them. The shared
+	// cycle stays open. `begin`, `pre-filter`, `pre-score` and `bind` are called once for this cycle. Therefore the plugin
+	// must keep the results of these calls by the cycle's number. These results must not depend on the pods on nodes, and
+	// the effects of `bind` must not name the pod. Plugins with post-filter, reserve, permit, pre-bind-pre-flight,
+	// pre-bind or post-bind have a cycle for each pod.
 	Reach_Row uint8 = 1
-	// The plugin has nothing to do for pods like this one, with any data in the cluster: they may enter the queue, every
-	// node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is asked about few of them.
+	// The plugin has nothing to do for this pod and for pods that are alike, whatever data the cluster has. Such a pod may
+	// enter the queue, every node passes and scores 0, and the plugin reserves, holds and prepares nothing. The plugin is
+	// asked about few such pods.
 	Reach_Nothing uint8 = 2
-	// `nothing` for pods that change no answer when they are on nodes either, as long as the instance exists:
-	// `pods-placed` may lack them.
+	// Like `nothing`. In addition, such pods on nodes change no answer of the plugin, as long as the instance exists.
+	// Therefore `pods-placed` may leave out such pods.
 	Reach_NothingAnywhere uint8 = 3
-	// `nothing` until a pod is placed on a node or nominated to a node, and `reach-of` has returned none of these three
-	// answers for such a pod. Then the plugin is asked again.
+	// Like `nothing`, but only until a pod of another sort is placed on a node or nominated to a node: a pod for which
+	// `reach-of` has not returned `nothing`, `nothing-anywhere` or `nothing-yet`. Then the plugin is asked again.
 	Reach_NothingYet uint8 = 4
 )
 

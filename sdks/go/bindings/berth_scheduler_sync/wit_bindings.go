@@ -18,8 +18,8 @@ type Pod = berth_scheduler_types.Pod
 type Taint = berth_scheduler_types.Taint
 type HostPort = berth_scheduler_types.HostPort
 
-// The lists of several rows, one after the other: row `i` has the items from `ends[i - 1]` (0 for the first) up to
-// `ends[i]`.
+// One list for each row, all in the list `items`, one after the other. The list of row `i` starts at index `ends[i - 1]`,
+// or at 0 if `i` is 0, and stops before index `ends[i]`.
 type SymbolLists struct {
 	Ends  []uint32
 	Items []uint32
@@ -35,7 +35,7 @@ type PortLists struct {
 	Items []berth_scheduler_types.HostPort
 }
 
-// `values` has one list for each name, with one amount for each row.
+// The amounts of resources. `values` has one list for each name. Each list has one amount for each row.
 type ResourceColumns struct {
 	Names  []uint32
 	Values [][]int64
@@ -49,9 +49,10 @@ type NonZeroColumns struct {
 const (
 	ColumnData_Name          uint8 = 0
 	ColumnData_Unschedulable uint8 = 1
-	// Key and value of all labels, or of the labels that the manifest names.
+	// The key and the value of each label that the manifest requests.
 	ColumnData_Labels uint8 = 2
-	// Ids into the taint sets announced so far; 0 is the set without taints.
+	// The ids of taint sets. `delta.taint-sets` announces each id before its first use. The id 0 is the set without
+	// taints.
 	ColumnData_Taints uint8 = 3
 	// One of the names is `pods`. A resource that is not named is 0 on these rows.
 	ColumnData_Allocatable uint8 = 4
@@ -59,15 +60,15 @@ const (
 	ColumnData_Requested        uint8 = 5
 	ColumnData_NonZeroRequested uint8 = 6
 	ColumnData_PodCount         uint8 = 7
-	// Image names.
+	// The names of images.
 	ColumnData_Images           uint8 = 8
 	ColumnData_HostPorts        uint8 = 9
 	ColumnData_DeclaredFeatures uint8 = 10
-	// Key and value of the annotations that the manifest names.
+	// The key and the value of each annotation that the manifest requests.
 	ColumnData_Annotations uint8 = 11
 )
 
-// New values, in the order of `column-change.rows`.
+// The new values of a column, in the order of `column-change.rows`.
 type ColumnData struct {
 	tag   uint8
 	value any
@@ -208,7 +209,7 @@ type Object struct {
 	Kind       string
 	Namespace  string
 	Name       string
-	// The whole object; none for a deleted object.
+	// The whole object as JSON, or none if the object was deleted.
 	Json witTypes.Option[[]uint8]
 }
 
@@ -220,23 +221,25 @@ type PlacedPod struct {
 
 type Delta struct {
 	Generation uint64
-	// The delta has all data. The plugin first deletes everything except the symbols.
+	// The delta has all data that the manifest requests. The plugin first deletes everything in its replica except the
+	// symbols.
 	Full bool
-	// Symbols with their new texts: new symbols, and symbols that get another text. A symbol with an empty text stands
-	// for nothing until it is announced again, and nothing in the replica holds such a symbol.
+	// New symbols, and symbols that get another text. A symbol with an empty text stands for nothing until the symbol is
+	// announced again. No part of the replica contains such a symbol.
 	Symbols   []witTypes.Tuple2[uint32, string]
 	TaintSets []witTypes.Tuple2[uint32, []berth_scheduler_types.Taint]
 	// The size of each image in bytes, by the image's name.
 	ImageSizes []witTypes.Tuple2[uint32, int64]
-	// The rows that became empty. They are applied first.
+	// The rows that became empty. The plugin applies `removed` before `added` and `columns`.
 	Removed []uint32
-	// The rows that got nodes. Their columns are in `columns`.
+	// The rows that got a node. The values of the node are in `columns`.
 	Added   []uint32
 	Columns []ColumnChange
-	// The slots that became empty. They are applied before `removed`. A slot that is already empty stays empty.
+	// The slots that became empty. The plugin applies `pods-removed` before `removed`. A slot that is already empty stays
+	// empty.
 	PodsRemoved []uint32
-	// The pods on nodes that are new or changed. They are applied after the columns. A changed pod is also in
-	// `pods-removed`.
+	// The pods on nodes that are new or changed. The plugin applies `pods-placed` after `columns`. A changed pod is also
+	// in `pods-removed`.
 	PodsPlaced []PlacedPod
 	Objects    []Object
 }

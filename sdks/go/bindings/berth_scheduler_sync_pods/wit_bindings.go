@@ -17,11 +17,12 @@ type PodSlot = uint32
 type Resources = berth_scheduler_types.Resources
 type NonZero = berth_scheduler_types.NonZero
 
-// A pod that came to a node and is like another pod on a node.
+// A pod that came to a node and resembles another pod on a node.
 type AlikePod struct {
 	Slot uint32
 	Node uint32
-	// A pod in the replica. The new pod differs from it only in the fields below.
+	// The slot of the other pod, which is in the replica. The new pod differs from the other pod only in the fields of
+	// this record.
 	Like              uint32
 	Uid               string
 	Name              string
@@ -30,7 +31,7 @@ type AlikePod struct {
 	StartedAt         witTypes.Option[int64]
 }
 
-// New values of the usage of the pods on a node, for the columns that the plugin requested.
+// The new values of a node in the columns of the same names. A value is none if the manifest does not request the column.
 type Usage struct {
 	Node             uint32
 	Requested        witTypes.Option[berth_scheduler_types.Resources]

@@ -10,24 +10,25 @@ import (
 	witTypes "wit_component/abi"
 )
 
-// An interned string. The scheduler owns the table and announces each symbol in `sync.delta.symbols` before the symbol's
-// first use. A symbol stands for its string as long as a node, a pod or an open cycle that the plugin knows contains
-// it. 0 is an absent value and the empty string. Symbols 1 to 10 are the same in every table and are never
-// announced: cpu, memory, ephemeral-storage, pods, TCP, 0.0.0.0, kubernetes.io/hostname,
+// A symbol: a number that stands for a string. The scheduler announces each symbol in `sync.delta.symbols` before the
+// symbol's first use. A symbol stands for its string as long as the string is in a node, a pod or an open cycle that the
+// plugin knows. The symbol 0 stands for an absent value and for the empty string. The symbols 1 to 10 always stand for the
+// same strings and are never announced: cpu, memory, ephemeral-storage, pods, TCP, 0.0.0.0, kubernetes.io/hostname,
 // topology.kubernetes.io/zone, topology.kubernetes.io/region, node.kubernetes.io/unschedulable.
 type Sym = uint32
 
-// The number of a node's row in every table. It is stable while the node exists. It is reused only after the row was
-// announced as removed.
+// The number of a node's row in all columns. A node keeps its row as long as the node exists. Another node may get the row
+// after `sync.delta.removed` has named the row.
 type Row = uint32
 
-// The number of a placed pod. It is stable while the pod stays on its node unchanged. It is reused later.
+// The number of a pod on a node. A pod keeps its slot as long as the pod stays on its node and does not change. Another
+// pod may get the slot later.
 type PodSlot = uint32
 
 // A set of nodes as a bitmap. Bit `i % 64` of word `i / 64` stands for row `i`. Missing words are zero.
 type Rows = []uint64
 
-// The number of a scheduling attempt of one pod. A plugin keeps its data for the attempt by this number.
+// The number of a cycle, which is one attempt to schedule one pod. A plugin keeps its data about the cycle by this number.
 type CycleId = uint64
 
 const (
@@ -42,7 +43,8 @@ const (
 	Code_Wait uint8 = 4
 	// The plugin has nothing to do for this pod. Only PreFilter, PreScore, PreBindPreFlight, PreBind and Bind return it.
 	Code_Skip uint8 = 5
-	// The pod is rejected until an event outside the scheduler. After that event, the pod skips its backoff.
+	// The pod is rejected until an event outside the scheduler occurs. After this event, the pod is retried without a
+	// backoff.
 	Code_Pending uint8 = 6
 )
 
@@ -51,7 +53,7 @@ type Code = uint8
 
 type Status struct {
 	Code Code
-	// The reasons for users in events and conditions, such as `Insufficient cpu`.
+	// The reasons that users see in events and conditions, such as `Insufficient cpu`.
 	Reasons []string
 }
 
@@ -72,22 +74,22 @@ type Taint struct {
 const (
 	TolerationOperator_Equal  uint8 = 0
 	TolerationOperator_Exists uint8 = 1
-	// An unknown operator, which never matches. `lt` and `gt` are unknown while their feature gate is off.
+	// An unknown operator, which never matches. The operators `Lt` and `Gt` are unknown while their feature gate is off.
 	TolerationOperator_Never uint8 = 2
-	// The taint's value is an integer, and must be lower than the toleration's value (KEP-5471).
+	// The taint's value must be an integer that is lower than the toleration's value (KEP-5471).
 	TolerationOperator_Lt uint8 = 3
-	// The taint's value is an integer, and must be higher than the toleration's value.
+	// The taint's value must be an integer that is higher than the toleration's value.
 	TolerationOperator_Gt uint8 = 4
 )
 
 type TolerationOperator = uint8
 
 type Toleration struct {
-	// 0 matches every key.
+	// The symbol 0 matches every key.
 	Key      uint32
 	Operator TolerationOperator
 	Value    uint32
-	// None matches every effect.
+	// `none` matches every effect.
 	Effect witTypes.Option[TaintEffect]
 }
 
@@ -100,7 +102,7 @@ const (
 	Operator_Lt           uint8 = 5
 )
 
-// The operator of a requirement. Label selectors have no `gt` and `lt`.
+// The operator of a requirement. Label selectors do not use `gt` and `lt`.
 type Operator = uint8
 
 type Requirement struct {
@@ -113,9 +115,9 @@ type Requirement struct {
 type NodeTerm struct {
 	// The requirements on labels.
 	Labels []Requirement
-	// The requirements on `metadata.name`, with one value each.
+	// The requirements on `metadata.name`. Each requirement has one value.
 	Fields []Requirement
-	// The reasons why the term does not parse, one line for each. The term then matches nothing.
+	// The reasons why the term does not parse, one reason a line. A term that does not parse matches nothing.
 	Error witTypes.Option[string]
 }
 
@@ -131,19 +133,21 @@ type NodeRules struct {
 	Preferred witTypes.Option[[]WeightedNodeTerm]
 }
 
-// A label selector: all requirements must hold. An absent optional selector matches nothing. A selector without
-// requirements matches everything. Requirements are sorted and have no duplicates, so equal selectors compare equal.
+// A label selector: all requirements must hold. A selector without requirements matches everything. If a field of type
+// `option<label-selector>` is none, nothing matches. The requirements are sorted and have no duplicates, so equal
+// selectors have equal lists.
 type LabelSelector struct {
 	Requirements []Requirement
-	// The reason why the selector does not parse. The selector then matches nothing.
+	// The reason why the selector does not parse. A selector that does not parse matches nothing.
 	Error witTypes.Option[string]
 }
 
-// `spec.topologySpreadConstraints[]`, with defaults filled in and `matchLabelKeys` merged into the selector.
+// An item of `spec.topologySpreadConstraints`. Absent fields have their default values, and `selector` includes
+// `matchLabelKeys`.
 type SpreadConstraint struct {
 	MaxSkew     int32
 	TopologyKey uint32
-	// `whenUnsatisfiable: DoNotSchedule`; otherwise `ScheduleAnyway`.
+	// True for `whenUnsatisfiable: DoNotSchedule`, and false for `ScheduleAnyway`.
 	Hard       bool
 	Selector   witTypes.Option[LabelSelector]
 	MinDomains int32
@@ -201,11 +205,13 @@ const (
 	VolumeSource_Rbd   uint8 = 5
 	// The driver of an inline CSI volume.
 	VolumeSource_Csi uint8 = 6
-	// Another in-tree type that a CSI driver replaced: the field's name, and the name of the volume in that field.
+	// An in-tree volume of another type, which a CSI driver has replaced. The texts are the name of the volume's field in
+	// the pod, and the name of the volume in this field.
 	VolumeSource_InTree uint8 = 7
 )
 
-// The source of a volume that matters for scheduling. Other volumes (`emptyDir`, `configMap`, ...) are left out.
+// The source of a volume. A pod's `volumes` contain only the volumes that matter for scheduling, and no `emptyDir` or
+// `configMap`.
 type VolumeSource struct {
 	tag   uint8
 	value any
@@ -296,7 +302,7 @@ type Volume struct {
 
 const (
 	ClaimName_Known uint8 = 0
-	// The claim is not generated yet.
+	// The claim does not exist yet.
 	ClaimName_Pending uint8 = 1
 	// The pod's status says that the pod needs no claim.
 	ClaimName_NotNeeded uint8 = 2
@@ -328,11 +334,11 @@ func MakeClaimNameNotNeeded() ClaimName {
 	return ClaimName{ClaimName_NotNeeded, nil}
 }
 
-// `spec.resourceClaims[]`, resolved through `status.resourceClaimStatuses`.
+// An item of `spec.resourceClaims`. The name of the claim comes from `status.resourceClaimStatuses`.
 type PodClaim struct {
-	// The name within the pod.
+	// The name of the item in the pod.
 	Name string
-	// The claim is made from a template for this pod. The pod must then own the claim.
+	// The claim is generated from a template for this pod. The pod must own such a claim.
 	FromTemplate bool
 	Claim        ClaimName
 }
@@ -347,14 +353,14 @@ const (
 
 type ContainerKind = uint8
 
-// A container's request of an extended resource.
+// A container's request for an extended resource.
 type ExtendedRequest struct {
-	// Position among init containers followed by containers.
+	// The container's position in the list of init containers followed by the other containers.
 	Container     uint32
 	ContainerName string
 	Kind          ContainerKind
 	Resource      uint32
-	// Position of the resource among the container's request names in alphabetical order.
+	// The resource's position in the alphabetical list of the resources that the container requests.
 	Request uint32
 	Amount  int64
 }
@@ -397,9 +403,9 @@ type Pod struct {
 	Labels        []witTypes.Tuple2[uint32, uint32]
 	SchedulerName uint32
 	Priority      int32
-	// 0 while the pod is pending.
+	// The symbol 0 while the pod is pending.
 	NodeName uint32
-	// `status.nominatedNodeName`, or 0.
+	// `status.nominatedNodeName`, or the symbol 0.
 	NominatedNodeName uint32
 	// `metadata.deletionTimestamp` is set.
 	Terminating bool
@@ -411,7 +417,8 @@ type Pod struct {
 	StartedAt witTypes.Option[int64]
 	// `spec.preemptionPolicy: Never`.
 	NeverPreempts bool
-	// A scheduler is evicting the pod: it has the condition `DisruptionTarget` with reason `PreemptionByScheduler`.
+	// A scheduler is evicting the pod: the pod has the condition `DisruptionTarget` with the reason
+	// `PreemptionByScheduler`.
 	Preempted      bool
 	NodeRules      NodeRules
 	Affinity       PodAffinity
@@ -426,24 +433,27 @@ type Pod struct {
 	ExtendedClaim witTypes.Option[string]
 	// Normalised image names of init containers, containers and image volumes.
 	Images []uint32
-	// The number of init and regular containers. With the decisions of Kubernetes 1.37, image volumes count too.
+	// The number of init containers and regular containers. If Berth decides as Kubernetes 1.37 does, image volumes also
+	// count.
 	Containers uint32
 	// The node features that the pod needs.
 	RequiredFeatures []uint32
-	// The pod's requests in its spec: containers, init containers, sidecars, overhead, pod-level resources.
+	// The requests in the pod's spec, from containers, init containers, sidecars, overhead and pod-level resources.
 	Requests Resources
 	// The amounts that the pod adds to the usage of its node, including an in-place resize that is in progress.
 	PlacedRequests Resources
 	PlacedNonZero  NonZero
-	// The sums of containers with defaults for cpu and memory. NodeResourcesFit scores them.
+	// The sums of the containers' requests. A container without a request for CPU or memory counts with a default. The
+	// plugin NodeResourcesFit uses these sums for its score.
 	ScoringRequests Resources
-	// The sums without defaults, including pod-level resources. NodeResourcesBalancedAllocation scores them.
+	// The sums of the requests without defaults, including pod-level resources. The plugin NodeResourcesBalancedAllocation
+	// uses these sums for its score.
 	BalancedRequests Resources
-	// The whole pending pod as JSON, if the manifest requests `pod-json`.
+	// The whole pod as JSON, if the pod is pending and the manifest requests `pod-json`.
 	Json witTypes.Option[[]uint8]
 }
 
-// A node before or after an event, for `queueing-hint`. The nodes of the cluster come as columns, with `sync`.
+// A node before or after an event, for `queueing-hint`. The replica has nodes as columns instead, which come with `sync`.
 type Node struct {
 	Name          uint32
 	Unschedulable bool
@@ -457,7 +467,7 @@ type Node struct {
 	DeclaredFeatures []uint32
 }
 
-// The nodes with one status.
+// The nodes that were rejected with the same status.
 type RejectedNodes struct {
 	Status Status
 	Nodes  []uint64
@@ -482,7 +492,8 @@ const (
 // The changes of an object, with the names of kube-scheduler's `ActionType`.
 type Actions = uint16
 
-// `resource` is `Pod`, `Node`, `PersistentVolumeClaim`, ..., `<plural>.<version>.<group>`, or `*`.
+// Changes of objects of one resource. `resource` is a name such as `Pod`, `Node` or `PersistentVolumeClaim`, or
+// `<plural>.<version>.<group>`, or `*` for all resources.
 type ClusterEvent struct {
 	Resource string
 	Actions  Actions
@@ -531,49 +542,55 @@ type Event struct {
 	Note    string
 }
 
-// A wait for changes of objects. It must be the last effect. After the other effects have succeeded, `permit` or
-// `pre-bind` is called again for this cycle after each change of one of the objects, until it answers without a wait. The
-// replica is up to date at each call.
+// A wait for changes of objects. The wait must be the last effect. After the other effects have succeeded, `permit` or
+// `pre-bind` is called again after each change of one of the objects, until the plugin answers without a wait. The replica
+// is up to date at each call.
 //
 // The objects may include the pod of the cycle, with the kind `v1/Pod`, even if the manifest's `objects` do not name this
-// kind. `begin` is then called with the changed pod right before the call. The manifest's `objects` must name other kinds.
+// kind. If this pod changes, `begin` is called with the changed pod right before `permit` or `pre-bind`. The manifest's
+// `objects` must name all other kinds.
 type Wait struct {
 	Objects []ObjectRef
-	// The time counts from the first wait of the attempt. The verdict of `permit` also has a time: the shorter time counts.
+	// The maximum time, from this answer on. If the plugin answers with another wait in the same cycle, the earlier end
+	// applies. At Permit, the verdict `wait` also has a maximum time, and the earlier end applies.
 	TimeoutMs uint64
-	// The message for the pod after the timeout. An empty message at Permit stands for kube-scheduler's message.
+	// The message for the pod after the timeout. If the message is empty at Permit, the pod gets the message that
+	// kube-scheduler writes.
 	TimeoutMessage string
 }
 
 const (
 	// Binds the pod of this cycle to the node chosen for it.
 	Effect_Bind uint8 = 0
-	// Applies a JSON merge patch to an object. If the patch contains a `metadata.resourceVersion`, it fails if the object
-	// has changed since that version.
+	// Applies a JSON merge patch to an object. If the patch contains `metadata.resourceVersion` and the object has changed
+	// since this version, the patch fails.
 	Effect_Patch uint8 = 1
 	// Creates an object.
 	Effect_Create uint8 = 2
 	// Deletes an object.
 	Effect_Delete uint8 = 3
-	// Evicts a pod from its node: marks it as `DisruptionTarget` with this message, deletes it, and writes an event.
+	// Evicts a pod from its node. The scheduler sets the pod's condition `DisruptionTarget` with this message, deletes the
+	// pod, and writes an event.
 	Effect_Evict uint8 = 4
-	// Allows a pod that waits at Permit to continue: the pod's uid.
+	// Allows a pod that waits at Permit to continue. The value is the pod's uid.
 	Effect_Allow uint8 = 5
-	// Rejects a pod that waits at Permit: the pod's uid and the reason.
+	// Rejects a pod that waits at Permit. The values are the pod's uid and the reason.
 	Effect_Reject uint8 = 6
-	// Moves pods to activeQ: their uids.
+	// Moves pods to activeQ. The values are the uids of the pods.
 	Effect_Activate uint8 = 7
-	// Sets or clears a pod's `nominatedNodeName`: the pod's uid, and the node's name or none.
+	// Sets or clears a pod's `nominatedNodeName`. The values are the pod's uid, and the name of the node to set or none to
+	// clear.
 	Effect_Nominate uint8 = 8
 	// Writes a Kubernetes event about the pod of this cycle.
 	Effect_Event uint8 = 9
-	// Waits until an object changes; then `permit` or `pre-bind` is called again. `permit` may return it only together with
-	// the verdict `wait`.
+	// Waits until an object changes, and then calls `permit` or `pre-bind` again. `permit` may return this effect only
+	// together with the verdict `wait`.
 	Effect_Wait uint8 = 10
 )
 
-// An action that a plugin asks the scheduler to carry out. The scheduler checks the effect against the plugin's grants,
-// carries it out, and reports the result as events. An effect without a grant is refused, logged and counted.
+// An action that a plugin asks the scheduler to carry out. The scheduler first checks whether the operator granted the
+// action to the plugin. The scheduler then carries out the action, and the plugin sees the result as events. An effect
+// without a grant is refused, logged and counted.
 type Effect struct {
 	tag   uint8
 	value any

@@ -1,4 +1,5 @@
-//! Berth takes kube-scheduler's place and gives it back under load, in the steps of the guide's page on installing.
+//! Berth replaces kube-scheduler, and kube-scheduler then replaces Berth, under load, in the steps of the guide's page
+//! on installing.
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
@@ -20,7 +21,7 @@ const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1"
 /// The default duration of the Lease, in seconds.
 const LEASE_SECONDS: i64 = 15;
 
-/// The pause after each pod. It allows some twenty pods a second, so pods are always under way.
+/// The pause after each pod. The pause allows some twenty pods a second, so some pods always wait for a node.
 const BETWEEN_PODS: Duration = Duration::from_millis(50);
 
 /// kube-scheduler is the program of its name in the folder of etcd and kube-apiserver. `berth kube-scheduler` stands in

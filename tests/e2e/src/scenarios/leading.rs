@@ -1,4 +1,5 @@
-//! Several replicas, and schedulers that end: one schedules, the next continues, and no pod is bound twice.
+//! Several replicas, and schedulers that end: one replica schedules, another replica continues, and no pod is bound
+//! twice.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
 const STANDING_BY: &str = "leader_election_master_status{name=\"kube-scheduler\"} 0";
 
-/// A leader and replicas that stand by. A crash costs three seconds.
+/// A leader and replicas that wait. A crash costs three seconds.
 async fn replicas(bench: &Bench, n_replicas: usize) -> Result<Vec<Scheduler>> {
     bench.objects.delete(LEASE).await?;
     let nodes: Vec<Value> = (0..20).map(|number| node(&format!("n{number:02}"), json!({}))).collect();
@@ -67,7 +68,7 @@ pub(super) async fn leader_crash(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// A leader that is asked to end releases the lease, so that the next one need not wait.
+/// A leader that is asked to end releases the lease, so that the next leader need not wait.
 pub(super) async fn leader_stop(bench: &Bench) -> Result<()> {
     let mut replicas = replicas(bench, 2).await?;
     bench.create_all(small_pods(0..1)).await?;

@@ -99,7 +99,7 @@ mod methods_without_a_line {
         refuse("go", "plugin.go", source, WITH_BOTH, "the plugin has no method Unreserve");
     }
 
-    /// A plugin that follows pods has the pods of nodes without asking for them.
+    /// A plugin that follows pods has the pods of nodes, even if its manifest does not request pods.
     #[test]
     fn go_with_pods() {
         let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/filter@0.2.0;\n";
@@ -220,8 +220,8 @@ fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &s
     assert_eq!(said, (true, expected));
 }
 
-/// The world has Filter and Reserve, but the plugin lacks a method of them. There is no message if the plugin may have
-/// more methods.
+/// The world has Filter and Reserve, but the plugin lacks a method of one of these points. There is no message if the
+/// plugin may have more methods.
 fn a_line_without_its_method_is_refused(language: &str, file: &str, source: &str, world: &str, lack: &str) {
     let expected = match lack {
         "" => (true, String::new()),

@@ -25,7 +25,7 @@ fn refusal(language: Language, file: &str, source: &str) -> Result<String> {
     refusal_of(language, &[(file, source)])
 }
 
-/// A plugin of several files. If plugin.wit is not among the files, it is the example's.
+/// A plugin of several files. If plugin.wit is not among the files, the plugin.wit of the example is used.
 fn refusal_of(language: Language, files: &[(&str, &str)]) -> Result<String> {
     let plugin = tempfile::tempdir()?;
     let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
@@ -53,7 +53,7 @@ fn an_action_that_there_is_not_is_told_in_javascript() {
         let told =
             "error: plugin.js:5:33: Argument of type '\"moved\"' is not assignable to parameter of type 'Action'";
         ensure!(said.starts_with(told), "{said}");
-        // The SDK reports the mistake if types do not show it.
+        // The SDK reports the mistake if the compiler cannot find it from types.
         let said = refusal(language, "plugin.js", &source("...JSON.parse('[\"moved\"]')"))?;
         let shown = "      5 │ eventsToRegister: [on(\"Node\", ...JSON.parse('[\"moved\"]'))],";
         let place =

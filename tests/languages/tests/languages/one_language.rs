@@ -1,5 +1,5 @@
-//! Tests of the examples in `plugins/examples` that exist in only one language. Each gives the answers in its
-//! `cases.yaml`, and needs only the grants in it.
+//! Tests of the examples in `plugins/examples` that exist in only one language. Each example gives the answers in its
+//! `cases.yaml`, and needs only the grants in this file.
 
 use std::fs;
 

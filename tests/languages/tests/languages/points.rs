@@ -227,7 +227,7 @@ fn hints(scene: &mut Scene) -> Result<()> {
     scene.call(&free, |plugin, call| {
         let hints = point!(plugin, queueing_hint);
         for (resource, subject, expected) in cases {
-            // Plugins in Python and JavaScript read the names of actions, too.
+            // Plugins in Python and JavaScript also read the names of actions.
             let actions = if resource == "ConfigMap" { ClusterEvent::UPDATE } else { ClusterEvent::ADD };
             let event = &ClusterEvent::new(resource, actions);
             let hint = hints.queueing_hint(&HintCall { table: call.table, pod: &free, event, subject });
@@ -288,7 +288,7 @@ fn placing(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// The other plugins, which give the answer that the test wants and remember the question. An extender reports five
+/// The other plugins, which give the answer that the test sets, and remember the question. An extender reports five
 /// more violations, or fails if `failure` has a reason.
 struct Others(Status, Vec<Removal>);
 

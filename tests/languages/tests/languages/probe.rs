@@ -1,4 +1,5 @@
-//! Tests with probes: plugins that show the data which they see of a node. It is compared with the scheduler's table.
+//! Tests with probes: plugins that show the data which they see of a node. The tests compare this data with the
+//! scheduler's table.
 
 use std::{fs, iter};
 
@@ -28,8 +29,8 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
         check_probe(&mut harness, &pod)?;
         check_dry_run(&mut harness, &pod)?;
     }
-    // The node was added and removed between two deltas. The delta reports its row as removed, although the plugin
-    // never had it.
+    // The node was added and removed between two deltas. The delta reports the node's row as removed, although the
+    // plugin never had this row.
     harness.set_node(&node("fleeting").build());
     harness.remove_node("fleeting");
     let pod = harness.intern(&api::Pod::default());
@@ -49,7 +50,7 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
     }
     check_probe(&mut harness, &pod)?;
     ensure!(factory.stats().resyncs() == n_resyncs + 1, "it was given the changes");
-    // An instance that starts late gets everything at once.
+    // An instance that starts late gets all data in one delta.
     let late = harness.ask_fresh(factory, "null", &pod).map_err(anyhow::Error::msg)?;
     compare(&harness, &pod, &late)
 }
@@ -66,7 +67,8 @@ fn pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     check_probe(harness, pod)
 }
 
-/// Pods that equal others come with fewer values. Their common strings stay until the last of them is removed.
+/// Pods that equal other pods come with fewer values. Their common strings stay until the last of these pods is
+/// removed.
 fn alike_pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
     let twin = |n: u32| {
         let name = format!("twin-{n}");
@@ -90,7 +92,7 @@ fn alike_pods_come_and_go(harness: &mut PluginHarness, pod: &Pod) -> Result<()> 
     check_probe(harness, pod)
 }
 
-/// A plugin that only reads the usage of pods gets it without the pods. Its answers may be reused.
+/// A plugin that only reads the usage of pods gets the usage without the pods. Its answers may be reused.
 pub(crate) fn usage_follows_the_pods(language: Language) -> Result<()> {
     let component = build(&folder("tests/languages/usage").join(language.folder), "Usage")?;
     let mut harness = PluginHarness::new(&load("Usage", component)?, "null").map_err(anyhow::Error::msg)?;

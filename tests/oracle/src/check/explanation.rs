@@ -19,7 +19,7 @@ const MAX_ASKED: usize = 32;
 type Verdicts = BTreeMap<String, String>;
 
 impl Check<'_> {
-    /// A gated pod is skipped, because the queue knows which plugin holds it.
+    /// A gated pod is skipped, because the queue knows which plugin holds the pod.
     pub(super) fn explanation(&mut self, findings: &mut Findings) {
         if let Err(refusal) = self.subject.profile.sync(self.cluster.cache()) {
             let got = show_status(&self.subject.name(refusal.plugin), &refusal.status);

@@ -2,7 +2,7 @@
 //!
 //! A node is examined alone: the plugins get the answer that no other node can be helped. The victims can then be read
 //! from the plugin's effects, and a component can be asked in the same way. The number of budgets that a candidate
-//! violates is not visible. It shows in the plugin's preference between two candidates.
+//! violates is not visible directly, but the plugin's preference between two candidates shows it.
 
 use std::collections::BTreeSet;
 

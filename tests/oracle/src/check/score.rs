@@ -116,7 +116,7 @@ impl Check<'_> {
             .collect()
     }
 
-    /// If the pod is nominated to a node, that node is tried first. Otherwise any of the best is acceptable.
+    /// If the pod is nominated to a node, that node is tried first. Otherwise each of the best nodes is acceptable.
     fn acceptable(&self, best: Vec<String>) -> Vec<String> {
         let nominated = &self.case.pod.status.nominated_node_name;
         if self.case.expect.feasible.contains(nominated) { vec![nominated.clone()] } else { best }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// The beginning of the names of this program's groups. It is followed by the id of the process that made them.
+/// The beginning of the names of this program's groups. The id of the process that made the group follows.
 const PREFIX: &str = "berth-confined-";
 
 /// Makes a group with this number of bytes of memory and one processor, below the process's group. `own` is the

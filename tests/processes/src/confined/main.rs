@@ -1,7 +1,7 @@
 //! `confined`: runs a program in its own cgroup, like a container with a limit of memory and one processor.
 //!
-//! The program replaces this one, so it has the same id and signals. If no cgroup can be made, nothing is run, and the
-//! exit code is [`NOT_CONFINED`]. Groups that earlier runs left empty are removed.
+//! The program replaces this process, so it has the same id and signals. If no cgroup can be made, nothing is run, and
+//! the exit code is [`NOT_CONFINED`]. Groups that earlier runs left empty are removed.
 
 #![expect(clippy::print_stderr, reason = "the result")]
 

@@ -45,7 +45,7 @@ fn neighbours<'a>(facts: &Facts<'a>) -> impl Iterator<Item = (&'a Value, &'a Val
 pub(super) fn affinity(facts: &Facts<'_>, pod: &Value, node: &Value) -> Vec<String> {
     let terms = terms(pod, "podAffinity");
     // The first pod of a group with affinity to its own kind may go to any domain. In kube-scheduler, this holds if no
-    // pod that matches all terms is in any domain of them, and the pod itself matches all terms.
+    // pod that matches all terms is in any domain of the terms, and the pod itself matches all terms.
     let meets_all = |other: &Value| terms.iter().all(|term| means(facts, term, pod, other));
     let has_company = neighbours(facts)
         .any(|(other, place)| meets_all(other) && terms.iter().any(|term| domain(place, term).is_some()));

@@ -58,7 +58,7 @@ fn requests(pod: &Value) -> Amounts {
     }
     requests.extend(amounts(pod, "/spec/resources/requests"));
     add(&mut requests, &amounts(pod, "/spec/overhead"));
-    // The request of a pod is a quantity as well, so it has the same maximum.
+    // The request of a pod is also a quantity, so it has the same maximum.
     requests.values_mut().for_each(|amount| *amount = (*amount).min(i128::from(i64::MAX) * 1_000));
     requests
 }

@@ -19,7 +19,7 @@ use properties::{
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use serde_json::Value;
 
-/// A change of up to this many objects is sent piece by piece, and a larger one as a whole.
+/// A change of up to this many objects is sent piece by piece, and a larger change as a whole.
 const LOG_CAPACITY: usize = 150;
 
 /// The components, which take many seconds to compile.
@@ -165,7 +165,7 @@ fn one_size(node: &mut Value) {
 }
 
 /// A plugin that followed every change, natively or as a component, gives the same answers as a new plugin that gets
-/// the same objects at once.
+/// the same objects in one delta.
 #[test]
 fn followers_answer_as_newcomers_do() {
     let followers = RefCell::new(Followers::new(&WASM));

@@ -1,9 +1,10 @@
 //! `soak`: checks that the scheduler's memory stays constant, and its pods stay quick, for hours.
 //!
-//! The API server and the scheduler run as two processes. Pods are created all the time. Each has labels and an image
-//! that no earlier pod had, and some have image names of 200 kB. There are also pods that no profile serves. All
-//! plugins are components. One after the other is replaced by a binary of any kind, including hostile ones, and then by
-//! itself again. The API server refuses, delays and repeats a small share of the scheduler's requests.
+//! The API server and the scheduler run as two processes. Pods are created all the time. Each pod has labels and an
+//! image that no earlier pod had, and some have image names of 200 kB. There are also pods that no profile serves. All
+//! plugins are components. One plugin after the other is replaced by a binary of any kind, including a hostile binary,
+//! and then by its own binary again. The API server refuses, delays and repeats a small share of the scheduler's
+//! requests.
 //!
 //! Memory, symbols and the time from creation to binding are sampled, and a line is fitted to the samples. The exit
 //! code is 1 if a pod was lost or bound twice, if a hostile binary continued to serve, or if a figure grows beyond its
@@ -42,7 +43,7 @@ struct Arguments {
     /// How long, in hours
     #[arg(long, default_value_t = 0.0)]
     hours: f64,
-    /// How long, in minutes, beside the hours; 10 if neither is given
+    /// The duration in minutes, in addition to the hours; 10 if neither is given
     #[arg(long, default_value_t = 0.0)]
     minutes: f64,
     #[arg(long, default_value_t = 1)]
@@ -61,11 +62,11 @@ struct Arguments {
     /// How much the scheduler's memory may grow after the warm-up, by the fitted line, as a share of its mean
     #[arg(long, default_value_t = 0.15)]
     max_memory_growth: f64,
-    /// How many symbols there may be at any time
+    /// The maximum number of symbols at any time
     #[arg(long, default_value_t = 60_000.0)]
     max_symbols: f64,
-    /// Send all that outsiders can send as well: objects, effects, connections, files and a registry that does wrong.
-    /// `cargo xtask soak --outsiders` runs the scheduler in a cgroup of 512 MiB, where one can be made
+    /// Also send all data that outsiders can send: objects, effects, connections, files, and wrong answers of a
+    /// registry. `cargo xtask soak --outsiders` runs the scheduler in a cgroup of 512 MiB, if a cgroup can be made
     #[arg(long)]
     outsiders: bool,
     /// How much the 99th percentile from creation to binding may grow after the warm-up, as a share of its mean

@@ -66,7 +66,7 @@ impl ForeignPods {
         Ok(Self { creator: Creator::new(connect(&options).await?.client()), n_made: 0 })
     }
 
-    /// Adds a pod, unless there are enough.
+    /// Adds a pod, unless enough pods exist.
     pub(crate) async fn add_one(&mut self) -> Result<()> {
         if self.n_made < N_FOREIGN {
             let name = format!("foreign-{}", self.n_made);

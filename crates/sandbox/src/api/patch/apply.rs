@@ -1,6 +1,6 @@
-//! Server-side apply: a manager sends the fields that it wants. The server merges them, and removes the fields that the
-//! manager sent before but no longer sends. It refuses to overwrite other values that another manager has applied. See
-//! <https://kubernetes.io/docs/reference/using-api/server-side-apply/>.
+//! Server-side apply: a manager sends the fields that it wants. The server merges these fields, and removes the fields
+//! that the manager sent before but no longer sends. The server refuses to overwrite other values that another manager
+//! has applied. See <https://kubernetes.io/docs/reference/using-api/server-side-apply/>.
 //!
 //! Only applied configurations are remembered, outside the objects; `metadata.managedFields` is never shown. Fields
 //! from plain updates have no owner.

@@ -13,5 +13,5 @@ pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 /// The annotations of a claim with the provisioner that must create the volume: the former name and the current name.
 pub(super) const PROVISIONER: [&str; 2] =
     ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
-/// The annotation of a claim or a volume with its class. It was used before a field existed.
+/// The annotation of a claim or a volume with its class. The annotation was used before the field existed.
 pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";

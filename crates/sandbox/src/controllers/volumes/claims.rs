@@ -84,8 +84,8 @@ fn find_volume(state: &ClusterState, claim: &Object) -> ApiResult<()> {
     provisioner::provision(state, claim, &class)
 }
 
-/// Gives the default class to a claim that was created before there was a default. A claim with an empty class name
-/// asks for no class and stays unchanged.
+/// Gives the default class to a claim that was created before the cluster had a default class. A claim with an empty
+/// class name asks for no class and stays unchanged.
 fn give_default_class(state: &ClusterState, claim: &Object) {
     let has_choice = claim.value.pointer("/spec/storageClassName").is_some() || !class_name(&claim.value).is_empty();
     let Some(class) = default_storage_class(state).filter(|_| !has_choice) else { return };

@@ -65,8 +65,8 @@ pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
 }
 
 /// The volume for a claim. A volume that is reserved for the claim comes first. Otherwise, if the claim does not wait
-/// for a node, the result is the free volume with the fewest access modes. If several volumes have equally few, the
-/// smallest of them is the result.
+/// for a node, the result is the free volume with the fewest access modes. If several volumes have the same number, the
+/// smallest volume is the result.
 pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Option<Arc<Object>> {
     let (volumes, _) = state.collection(VOLUMES).list("");
     let reserved = volumes.iter().find(|volume| {

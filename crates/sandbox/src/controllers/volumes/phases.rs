@@ -60,8 +60,8 @@ impl Controller for VolumePhaseController {
     }
 }
 
-/// Releases a volume after its claim was deleted. Its reclaim policy decides whether it stays with its data or is
-/// deleted.
+/// Releases a volume after its claim was deleted. The volume's reclaim policy decides whether the volume stays with its
+/// data or is deleted.
 fn release(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     set_phase(state, volume.name(), "Released");
     if text(&volume.value, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
@@ -85,7 +85,7 @@ fn give_back(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-/// Removes the reference to the claim if a controller has written it. Only the uid is removed from a manual
+/// Removes the reference to the claim if a controller has written the reference. Only the uid is removed from a manual
 /// reservation.
 fn remove_claim_reference(volume: &mut Value) {
     let is_by_controller = !annotation(volume, BOUND_BY_CONTROLLER).is_empty();

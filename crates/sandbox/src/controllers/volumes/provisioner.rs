@@ -1,5 +1,5 @@
-//! Creates volumes for claims, as the storage drivers of a cluster do. It acts for provisioners of every name except
-//! `kubernetes.io/no-provisioner`.
+//! Creates volumes for claims, as the storage drivers of a cluster do. This controller acts for provisioners of every
+//! name except `kubernetes.io/no-provisioner`.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ enum ReachableFrom {
     AllNodes,
     /// The nodes with these labels.
     NodesWith(Vec<(String, String)>),
-    /// The selected node no longer exists, or the class doesn't allow it.
+    /// The selected node no longer exists, or the class doesn't allow this node.
     NoNode,
 }
 

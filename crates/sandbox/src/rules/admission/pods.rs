@@ -1,4 +1,4 @@
-//! Admission of pods. It does the work of the API server's admission plugins `Priority`, `RuntimeClass`,
+//! Admission of pods. This module does the work of the API server's admission plugins `Priority`, `RuntimeClass`,
 //! `ServiceAccount` and `DefaultTolerationSeconds`, see
 //! <https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/>.
 
@@ -14,7 +14,7 @@ use crate::state::ClusterState;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::Object;
 
-/// Tolerations that every pod gets, so that a short absence of a node doesn't evict it.
+/// Tolerations that every pod gets, so that a short absence of a node doesn't evict the pod.
 const DEFAULT_TOLERATIONS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const TOLERATION_SECONDS: i64 = 300;
 

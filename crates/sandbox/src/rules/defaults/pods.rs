@@ -60,7 +60,7 @@ fn fill_container(container: &mut Value, host_network: bool) {
     }
 }
 
-/// Sets requests to the limits where there is a limit but no request.
+/// Sets a request to the limit if a resource has a limit but no request.
 fn request_limits(resources: &mut Map<String, Value>) {
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
     let requests = as_map(resources.entry("requests").or_insert(Value::Null));

@@ -116,8 +116,8 @@ fn a_list_without_its_end_is_refused_although_its_entry_is_a_macro() {
     assert_eq!(looked_at(events, ".events_to_register = on").unwrap(), (false, error.to_owned()));
 }
 
-/// The compiler finds mistakes in a call that lists.py does not see in the source. The SDK finds others when the
-/// component is loaded.
+/// The compiler finds mistakes in a call that lists.py does not see in the source. The SDK finds other mistakes when
+/// the component is loaded.
 #[test]
 fn a_list_with_an_entry_that_is_none_is_refused() {
     run(C, |language| {

@@ -52,7 +52,7 @@ fn an_error_of_the_compiler_names_the_file_as_the_author_does() {
     });
 }
 
-/// Go would take the method as the plugin's own, and nothing would call it.
+/// Go would treat the method as the plugin's own method, and nothing would call it.
 #[test]
 fn a_method_that_is_not_the_sdks_is_refused() {
     run(GO, |language| {

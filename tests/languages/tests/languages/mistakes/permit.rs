@@ -22,8 +22,8 @@ fn verdict(factory: &ComponentFactory, name: &str) -> Result<PermitVerdict> {
     answer.context("no permit")
 }
 
-/// Builds a plugin that answers about the pod `good` with a wait of 5 ms, and asks it about the other pods. The fault of
-/// each must contain the words.
+/// Builds a plugin that answers about the pod `good` with a wait of 5 ms, and asks the plugin about the other pods. The
+/// fault about each of these pods must contain the words.
 fn check(language: Language, file: &str, source: &str, faults: &[(&str, &str)]) -> Result<()> {
     let factory = built(language, file, source, &["permit"], &[])?;
     ensure!(verdict(&factory, "good")? == PermitVerdict::Wait(5));

@@ -1,4 +1,4 @@
-//! Mistakes that only Python has, and what a component in Python is made of.
+//! Mistakes that are possible only in Python, and the parts of a component in Python.
 
 use std::{fs, process::Command};
 
@@ -165,7 +165,7 @@ fn a_method_with_other_parameters_is_refused_with_its_line() {
     assert_eq!(members_refused(&[("plugin.py", &right)]).unwrap(), "");
 }
 
-/// The base class lies in another file of the folder.
+/// The base class is in another file of the folder.
 #[test]
 fn inherited_methods_are_seen() {
     let plugin = tempfile::tempdir().unwrap();

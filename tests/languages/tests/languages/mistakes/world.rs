@@ -1,4 +1,4 @@
-//! Tests that mistakes in plugin.wit are told in the same words in every language that has it, before any tool runs.
+//! Tests that every language with a plugin.wit reports mistakes in this file in the same words, before any tool runs.
 
 use std::{fs, process::Command};
 

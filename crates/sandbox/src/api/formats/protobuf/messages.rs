@@ -5,7 +5,7 @@
 //! are valid for every version of Kubernetes.
 
 /// The conversion of a message's field to JSON. An empty text, the number zero and the flag false mean that the field
-/// is absent, because the encoding does not distinguish them.
+/// is absent, because the encoding does not distinguish the two.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Field {
     Text,
