@@ -375,7 +375,8 @@ fn write_preemption(out: &mut String, preemption: &Preemption) -> fmt::Result {
                 examples.push(format!("{} that you may not see", preemption.unnamed));
             }
             let examples = examples.join(", ");
-            writeln!(out, "Preemption: {} pods would leave node {node} ({examples})", preemption.victims)?;
+            let pods = if preemption.victims == 1 { "pod" } else { "pods" };
+            writeln!(out, "Preemption: {} {pods} would leave node {node} ({examples})", preemption.victims)?;
         }
         Some(node) => writeln!(out, "Preemption: pods are leaving node {node} already")?,
         None if !preemption.message.is_empty() => writeln!(out, "Preemption: {}", preemption.message)?,
