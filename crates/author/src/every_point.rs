@@ -1,11 +1,12 @@
 //! Calls every extension point that a plugin implements, since a component may export a point without code for it.
 
-use berth_framework::{Call, Failure, Plugin, RejectedNodes, Status};
+use berth_framework::{Call, Effect, Failure, Plugin, Point, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api};
 
 use crate::{
     every_hint::{EventObjects, ask_hint},
     harness::PluginHarness,
+    ignored::not_objects,
     placing::Fits,
 };
 
@@ -14,7 +15,8 @@ use crate::{
 /// with their JSON.
 ///
 /// # Errors
-/// The plugin lost its instance. The error is the status of the first call that failed. Answers are not checked.
+/// The plugin lost its instance, or asks for an effect that the scheduler cannot send. The error is the status of the first
+/// call that failed. Other parts of answers are not checked.
 pub(crate) fn call_every_point(
     harness: &mut PluginHarness,
     pod: &Pod,
@@ -64,7 +66,9 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
             RejectedNodes { status: Status::unschedulable("no other plugin lets it pass"), nodes: all.clone() };
         let failure = Failure { rejections: &[rejected], ..Failure::default() };
         let answer = point.post_filter(call, &failure, &mut Fits);
+        let sent = answer.as_ref().map_or(Ok(()), |outcome| can_be_sent(Point::PostFilter, &outcome.effects));
         lives(plugin, answer.err())?;
+        sent?;
     }
     let is_rejected =
         |node: &NodeIdx| about_nodes.rejected.contains_key(call.table.symbols.text(call.table.name(*node)));
@@ -92,8 +96,9 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
         }
     }
     if let Some(point) = plugin.permit() {
-        point.permit(call, node);
+        let (_, effects) = point.permit(call, node);
         lives(plugin, None)?;
+        can_be_sent(Point::Permit, &effects)?;
     }
     if let Some(point) = plugin.pre_bind_pre_flight() {
         let answer = point.pre_bind_pre_flight(call, node);
@@ -101,16 +106,26 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
     }
     if let Some(point) = plugin.pre_bind() {
         let answer = point.pre_bind(call, node);
+        let sent = answer.as_deref().map_or(Ok(()), |effects| can_be_sent(Point::PreBind, effects));
         lives(plugin, answer.err())?;
+        sent?;
     }
     if let Some(point) = plugin.bind() {
         let answer = point.bind(call, node);
+        let sent = answer.as_deref().map_or(Ok(()), |effects| can_be_sent(Point::Bind, effects));
         lives(plugin, answer.err())?;
+        sent?;
     }
     if let Some(point) = plugin.post_bind() {
         point.post_bind(call, node);
     }
     lives(plugin, None)
+}
+
+/// # Errors
+/// The scheduler cannot send one of the effects.
+fn can_be_sent(point: Point, effects: &[Effect]) -> Result<(), Status> {
+    not_objects(point, effects).into_iter().next().map_or(Ok(()), |line| Err(Status::error(line)))
 }
 
 /// # Errors

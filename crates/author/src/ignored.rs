@@ -1,7 +1,9 @@
-//! The parts of an answer that the scheduler refuses or ignores regardless of grants, and waits that nothing would end.
+//! The parts of an answer that the scheduler refuses, cannot send or ignores regardless of grants, and waits that nothing
+//! would end.
 
 use berth_framework::{Call, Effect, Needs, Point};
 use berth_model::ObjectKey;
+use serde_json::Value;
 
 use crate::nearest::nearest;
 
@@ -9,7 +11,7 @@ use crate::nearest::nearest;
 /// the pod.
 pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[Effect], holds: bool) -> Vec<String> {
     let at = point.shown();
-    let mut lines = Vec::new();
+    let mut lines = not_objects(point, effects);
     if point != Point::Bind && effects.contains(&Effect::Bind) {
         lines.push(format!("{at}: the scheduler refuses the effect bind outside of Bind: leave it out"));
     }
@@ -45,6 +47,39 @@ pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[E
     lines
 }
 
+/// The patches and new objects that the scheduler cannot send, because they are not JSON objects. A line for each.
+pub(crate) fn not_objects(point: Point, effects: &[Effect]) -> Vec<String> {
+    let at = point.shown();
+    let mut lines = Vec::new();
+    for effect in effects {
+        let (what, json) = match effect {
+            Effect::Patch { kind, namespace, name, patch, .. } => {
+                (format!("the patch of {kind} {}", place(namespace, name)), patch)
+            }
+            Effect::Create { kind, body, .. } => (format!("the new {kind}"), body),
+            Effect::Bind
+            | Effect::Delete { .. }
+            | Effect::Evict { .. }
+            | Effect::Allow { .. }
+            | Effect::Reject { .. }
+            | Effect::Activate { .. }
+            | Effect::Nominate { .. }
+            | Effect::Event { .. }
+            | Effect::Wait { .. } => continue,
+        };
+        match serde_json::from_slice::<Value>(json) {
+            Ok(Value::Object(_)) => {}
+            Ok(_) => lines.push(format!("{at}: {what} is not a JSON object, so the scheduler cannot send it")),
+            Err(error) => lines.push(format!("{at}: {what} is not JSON, so the scheduler cannot send it: {error}")),
+        }
+    }
+    lines
+}
+
+fn place(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
 /// The pod of the cycle as an object.
 pub(crate) fn own_key(call: &Call<'_>) -> ObjectKey {
     ObjectKey::named("v1/Pod", call.table.symbols.text(call.pod.namespace), &*call.pod.name)
@@ -57,9 +92,30 @@ fn in_vain(needs: &Needs, ObjectKey { api_version, kind, namespace, name }: &Obj
         Some(meant) => format!("write {api_version}/{meant}, which they name"),
         None => format!("add {api_version}/{kind} to `objects`, and grant `reads: [{api_version}/{kind}]`"),
     };
-    let place = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+    let place = place(namespace, name);
     format!(
         "the plugin waits for {api_version}/{kind} {place}, and its manifest's `objects` do not name {api_version}/{kind}, \
          so it would never be asked again when that object changes: {fix}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_that_was_cut_off_is_named() {
+        let patch = |json: &str| Effect::Patch {
+            kind: "v1/Pod".to_owned(),
+            namespace: "team".to_owned(),
+            name: "web".to_owned(),
+            subresource: None,
+            patch: json.as_bytes().to_vec(),
+        };
+        let told = not_objects(Point::PreBind, &[patch("{}"), patch("{\"metadata\":"), Effect::Bind]);
+        let [line] = told.as_slice() else { panic!("{told:?}") };
+        let start =
+            "PreBind: the patch of v1/Pod team/web is not JSON, so the scheduler cannot send it: EOF while parsing";
+        assert!(line.starts_with(start), "{line}");
+    }
 }
