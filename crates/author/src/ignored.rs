@@ -1,8 +1,8 @@
-//! The parts of an answer that the scheduler refuses, cannot send or ignores regardless of grants, and waits that nothing
-//! would end.
+//! The parts of an answer that the scheduler refuses, cannot send or ignores regardless of grants, waits that nothing would
+//! end, and events about which it never asks.
 
-use berth_framework::{Call, Effect, Needs, Point};
-use berth_model::ObjectKey;
+use berth_framework::{Call, ClusterEvent, Effect, Manifest, Needs, Point};
+use berth_model::{KindRef, ObjectKey};
 use serde_json::Value;
 
 use crate::nearest::nearest;
@@ -76,6 +76,30 @@ pub(crate) fn not_objects(point: Point, effects: &[Effect]) -> Vec<String> {
     lines
 }
 
+/// The line about an event about which the scheduler never asks a hint: there is no such resource, or the manifest's list
+/// does not have the event.
+pub(crate) fn unasked(manifest: &Manifest, event: &ClusterEvent) -> Option<String> {
+    let (at, resource) = (Point::QueueingHint.shown(), &event.resource);
+    if KindRef::of_resource(resource).is_none() {
+        let known: Vec<String> = KindRef::well_known().collect();
+        let meant = nearest(resource, known.iter().map(String::as_str));
+        let meant = meant.map(|name| format!(": did you mean {name:?}?")).unwrap_or_default();
+        return Some(format!("{at}: no event has the resource {resource:?}{meant}"));
+    }
+    let registered = manifest.events_to_register.as_ref()?;
+    let is_it = |known: &ClusterEvent| {
+        (known.resource == "*" || known.resource == *resource) && known.actions & event.actions != 0
+    };
+    if registered.iter().any(is_it) {
+        return None;
+    }
+    let actions = event.action_names().join(", ");
+    Some(format!(
+        "{at}: the scheduler does not ask about {resource} {actions}, because the events of the manifest do not have it: add \
+         it to them, or take the event out of the case"
+    ))
+}
+
 fn place(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
@@ -102,6 +126,25 @@ fn in_vain(needs: &Needs, ObjectKey { api_version, kind, namespace, name }: &Obj
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_that_no_list_has_is_named() {
+        fn told(registered: Option<(&str, u32)>, resource: &str, actions: u32) -> Option<String> {
+            let events = registered.map(|(resource, actions)| vec![ClusterEvent::new(resource, actions)]);
+            let manifest = Manifest { events_to_register: events, ..Manifest::default() };
+            unasked(&manifest, &ClusterEvent::new(resource, actions))
+        }
+        let (add, delete) = (ClusterEvent::ADD, ClusterEvent::DELETE);
+        let registered = Some(("Pod", delete));
+        assert_eq!(told(registered, "Pod", delete), None);
+        assert_eq!(told(Some(("*", add)), "Node", add), None);
+        assert_eq!(told(None, "ConfigMap", add), None, "without a list, every event counts");
+        let missing = "QueueingHint: the scheduler does not ask about Pod Add, because the events of the manifest do not have \
+                       it: add it to them, or take the event out of the case";
+        assert_eq!(told(registered, "Pod", add).as_deref(), Some(missing));
+        let misspelt = "QueueingHint: no event has the resource \"Pods\": did you mean \"Pod\"?";
+        assert_eq!(told(registered, "Pods", delete).as_deref(), Some(misspelt));
+    }
 
     #[test]
     fn a_patch_that_was_cut_off_is_named() {
