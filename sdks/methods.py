@@ -152,9 +152,39 @@ def lacking_of_event_nodes_in_go(folder):
                 yield path, number, read
 
 
+# The methods that get nodes of the table.
+GO_NODE_METHODS = "Filter Score Reserve Unreserve Permit PreBindPreFlight PreBind Bind PostBind PodPlaced PodRemoved Explain".split()
+
+
+def table_nodes_in_go(text):
+    """The lines of a file without their comments. With each line come its number and the variables that are nodes of the table, and
+    not nodes of events: parameters of the plugin's methods, and variables of loops over berth.Nodes()."""
+    lists, nodes = set(), set()
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.partition("//")[0]
+        method = re.match(r"func \([^)]*\) (\w+)\(", code)
+        if re.match(r"func\b", code):
+            lists = {"berth.Nodes()", *re.findall(r"\b(\w+) \[\]\*berth\.Node\b", code)}
+            nodes = set(re.findall(r"\b(\w+) \*berth\.Node\b", code) if method and method.group(1) in GO_NODE_METHODS else ())
+        lists.update(re.findall(r"\b(\w+) :?= berth\.Nodes\(\)", code))
+        nodes.update(node for node, ranged in re.findall(r"\bfor \w+, (\w+) := range ([\w.]+(?:\(\))?)", code) if ranged in lists)
+        if any(f"({given}, func(" in code for given in lists):
+            # A function that is called with each node: slices.IndexFunc(berth.Nodes(), func(node *berth.Node) bool { .. }).
+            nodes.update(re.findall(r"\bfunc\((\w+) \*berth\.Node\)", code))
+        yield number, code, nodes
+
+
+def reads_in_go(text, pattern, field, is_of_events):
+    """The numbers of the lines that read a field of a node. If nodes of events have the field, only nodes of the table count."""
+    for number, code, nodes in table_nodes_in_go(text):
+        patterns = [rf"(?<![\w.]){node}\.{field}\b" for node in sorted(nodes)] if is_of_events else [pattern.format(field)]
+        if any(re.search(it, code) for it in patterns):
+            yield number
+
+
 def undeclared_in_go(folder, methods):
     """The fields of nodes that the plugin reads without requesting their columns, with the places of the reads. In a plugin with
-    a hint, the fields that nodes of events have without a request are not searched. A plugin that follows pods has node.Pods
+    a hint, a node may be the node of an event, which has some fields without a request. A plugin that follows pods has node.Pods
     without a request."""
     files = sources("go", folder)
     texts = {path: path.read_text(encoding="utf-8") for path in files}
@@ -162,12 +192,11 @@ def undeclared_in_go(folder, methods):
     unasked = GO_EVENT_NODE_FIELDS if "QueueingHint(" in everything else set()
     for pattern, fields in ((r"(?<![\w.])(?!berth\.)\w+\.{}\b", GO_FIELDS), (r"\bnode\.{}\b", GO_NODE_FIELDS)):
         for field, columns in fields.items():
-            if field in unasked or any(re.search(rf"\bberth\.{column}\b", everything) for column in columns):
+            if any(re.search(rf"\bberth\.{column}\b", everything) for column in columns):
                 continue
             for path, text in texts.items():
-                for number, line in enumerate(text.splitlines(), 1):
-                    if re.search(pattern.format(field), line.partition("//")[0]):
-                        yield path, number, f".{field}", columns[0]
+                for number in reads_in_go(text, pattern, field, field in unasked):
+                    yield path, number, f".{field}", columns[0]
     for member, read in GO_MEMBERS.items():
         follows = member == "Pods" and {"pod_placed", "pod_removed"} <= methods.names
         if follows or re.search(rf"\b{member}\s*:", everything):

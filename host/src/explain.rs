@@ -38,6 +38,9 @@ pub(crate) struct Explain {
 enum What {
     /// Explain a pod: its node or queue, the last decision about it, and the current answers of plugins
     Pod(ExplainPod),
+    /// Words that are no command: `default/web` without `pod`.
+    #[command(external_subcommand)]
+    Other(Vec<String>),
 }
 
 #[derive(Args, Debug)]
@@ -83,6 +86,7 @@ pub(crate) fn run(command: Explain) -> Result<()> {
             let explanation = block_on(explained)?;
             (how, explanation)
         }
+        (Some(What::Other(words)), _) => return Err(no_command(&words).into()),
         (None, Some(file)) => {
             let manifest = serde_json::to_vec(&pod_in(&file)?)?;
             let node = how.node()?;
@@ -102,6 +106,16 @@ pub(crate) fn run(command: Explain) -> Result<()> {
         Format::Yaml => write!(out, "{}", serde_saphyr::to_string(&explanation)?)?,
     }
     Ok(())
+}
+
+/// The error for a pod without `pod` before it, or with another word such as `pods`.
+fn no_command(words: &[String]) -> Usage {
+    let named = match words {
+        [_, rest @ ..] if rest.first().is_some_and(|next| !next.starts_with('-')) => rest,
+        _ => words,
+    };
+    let first = words.first().map_or("", String::as_str);
+    Usage(format!("{first:?} is not a command: write `berth explain pod {}`", named.join(" ")))
 }
 
 impl How {
@@ -153,7 +167,10 @@ fn is_name(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command};
 
     #[test]
     fn a_pod_is_named_with_or_without_its_namespace() {
@@ -162,6 +179,25 @@ mod tests {
         for bad in ["", "/", "a/", "a/b/c", "a b", "a/b?c=d"] {
             let error = names(bad).unwrap_err();
             assert!(error.0.contains("expected NAME or NAMESPACE/NAME"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_pod_without_its_kind_is_understood() {
+        let refused = |arguments: &[&str]| {
+            let words = ["berth", "explain"].iter().chain(arguments);
+            let Command::Explain(command) = Cli::try_parse_from(words).expect("a command line").command else {
+                panic!("another command");
+            };
+            run(command).expect_err("no command").to_string()
+        };
+        for (arguments, first, meant) in [
+            (&["default/web"][..], "default/web", "default/web"),
+            (&["web", "-o", "json"], "web", "web -o json"),
+            (&["pods", "default/web", "--node", "n17"], "pods", "default/web --node n17"),
+        ] {
+            let expected = format!("{first:?} is not a command: write `berth explain pod {meant}`");
+            assert_eq!(refused(arguments), expected);
         }
     }
 

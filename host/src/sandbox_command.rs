@@ -53,8 +53,9 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     };
     let kubeconfig = arguments.kubeconfig.display();
     let page = session.as_ref().and_then(Session::page).map(page_line).unwrap_or_default();
+    let nodes = if arguments.nodes == 1 { "node" } else { "nodes" };
     let text = format!(
-        "serving {} with {} nodes\ntry: kubectl --kubeconfig {kubeconfig} get nodes\n{page}",
+        "serving {} with {} {nodes}\ntry: kubectl --kubeconfig {kubeconfig} get nodes\n{page}",
         sandbox.url(),
         arguments.nodes
     );

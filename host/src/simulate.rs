@@ -170,7 +170,8 @@ pub(crate) fn run(arguments: &Simulate) -> Result<()> {
         let pending = report.pods.iter().filter(|pod| pod.node.is_none()).take(5);
         let names: Vec<String> = pending.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
         let more = if report.summary.pending > names.len() { ", ..." } else { "" };
-        bail!("--expect-all-placed: {} pods stay pending: {}{more}", report.summary.pending, names.join(", "));
+        let stay = if report.summary.pending == 1 { "pod stays" } else { "pods stay" };
+        bail!("--expect-all-placed: {} {stay} pending: {}{more}", report.summary.pending, names.join(", "));
     }
     Ok(())
 }

@@ -311,8 +311,17 @@ const berth_sym *berth_node_declared_features(berth_row node, size_t *n_features
 /* Returns the size of an image in bytes, or 0 if no node has the image. */
 int64_t berth_image_size(berth_sym image);
 
-/* Joins strings. NULL ends the list. The result is freed when the plugin is called again. */
+/* Joins strings. NULL ends the list, so a value that is NULL cuts the text off: check it first. In a debug build (BERTH_DEBUG=1)
+ * such a value is a fault. The result is freed when the plugin is called again. */
 __attribute__((sentinel)) const char *berth_concat(const char *first, ...);
+#ifdef BERTH_DEBUG
+const char *berth_concat_checked(const char *const *texts, size_t n, const char *file, unsigned line);
+#endif
+#ifdef BERTH_CHECKED_CALLS
+#define berth_concat(...) \
+  berth_concat_checked((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), \
+                       __FILE_NAME__, __LINE__)
+#endif
 /* Converts a string of the contract, such as `pod->name`. The result is freed when the plugin is called again. */
 const char *berth_string(const plugin_string_t *string);
 /* Returns the number in decimal digits. The text is freed when the plugin is called again. */

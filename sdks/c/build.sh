@@ -37,7 +37,7 @@ exports=$(sed -n 's|^[[:space:]]*export[[:space:]]\{1,\}berth:scheduler/\([a-z-]
 # C, such as following a null pointer, is a fault that names the file and line: checks.c.
 own='-Os -fno-inline -UNDEBUG'
 if [ "${BERTH_DEBUG:-0}" = 1 ]; then
-    own='-O1 -fno-inline -fno-stack-protector -fsanitize=undefined -fno-sanitize-trap=undefined -fno-sanitize-recover=undefined'
+    own='-O1 -fno-inline -fno-stack-protector -fsanitize=undefined -fno-sanitize-trap=undefined -fno-sanitize-recover=undefined -DBERTH_CHECKED_CALLS'
     exports="$exports -DBERTH_DEBUG"
 fi
 # `assert` and the checks name files by their paths in the folder. The component then does not depend on the folder's place.

@@ -49,4 +49,14 @@ CHECK(nonnull_arg_abort, NO_OPERANDS, "a null pointer is given to a function tha
 CHECK(builtin_unreachable, NO_OPERANDS, "code that cannot be reached")
 CHECK(missing_return, NO_OPERANDS, "a function ends without its value")
 
+/* berth_concat of the plugin: only the last of the texts may be NULL. */
+const char *berth_concat_checked(const char *const *texts, size_t n, const char *file, unsigned line) {
+  const char *joined = "";
+  for (size_t i = 0; i + 1 < n; i++) {
+    if (!texts[i]) berth_panic_at("berth_concat got a null pointer, which cuts the text off", file, line);
+    joined = berth_concat(joined, texts[i], NULL);
+  }
+  return joined;
+}
+
 #endif

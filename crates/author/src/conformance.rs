@@ -4,13 +4,14 @@
 //! failed calls. The properties of this module concern several calls.
 
 use berth_framework::{PluginFactory, Point, Status, run::MAX_SCORE};
-use berth_model::{NodeSet, Pod, api};
+use berth_model::{NodeSet, ObjectKey, Pod, api};
 use berth_testing::TestCluster;
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
     answers::PluginAnswers,
+    case_uids::{with_uid, with_uid_of_pod},
     every_point::call_every_point,
     full_cluster::{FullCluster, Unobserved},
     harness::{HarnessError, PluginHarness},
@@ -161,9 +162,12 @@ pub fn conformance(
 /// Calls the points with several pods, since pods differ in the points that they reach.
 fn answers_at_every_point(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     let mut random_cluster = RandomCluster::new(factory, situation, seed, 3)?;
-    for _ in 0..8 {
+    let json = |object: &Value| (ObjectKey::of(object), with_uid_of_pod(object).to_string().into_bytes());
+    let others: Vec<(ObjectKey, Vec<u8>)> = situation.objects().iter().map(json).collect();
+    for number in 0..8 {
         let pod = random_cluster.new_pod()?;
-        call_every_point(&mut random_cluster.harness, &pod)?;
+        let placed = random_cluster.placed_pod(number)?;
+        call_every_point(&mut random_cluster.harness, &pod, &placed, &others)?;
     }
     Ok(true)
 }
@@ -405,6 +409,13 @@ impl<'s> RandomCluster<'s> {
         let mut pod = api::Pod::deserialize(&json)?;
         pod.json = Some(json.to_string().into_bytes().into());
         Ok(self.harness.intern(&pod))
+    }
+
+    /// A pod on a node, for events about it. Every second pod comes from the situation, if the situation has such pods.
+    fn placed_pod(&mut self, number: usize) -> Result<Pod, HarnessError> {
+        let own = self.situation.placed(number / 2).filter(|_| number.is_multiple_of(2));
+        let json = own.or_else(|| self.placed.first()).map(with_uid).unwrap_or_default();
+        Ok(self.harness.intern(&api::Pod::deserialize(&json)?))
     }
 
     fn ask(&mut self, pod: &Pod) -> Result<PluginAnswers, Status> {

@@ -1,15 +1,28 @@
 //! Calls every extension point that a plugin implements, since a component may export a point without code for it.
 
-use berth_framework::{Call, ClusterEvent, EventSubject, Failure, HintCall, Manifest, Plugin, RejectedNodes, Status};
-use berth_model::{Node, NodeIdx, NodeSet, Pod, api};
+use berth_framework::{Call, Effect, Failure, Plugin, Point, RejectedNodes, Status};
+use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api};
 
-use crate::{harness::PluginHarness, placing::Fits};
+use crate::{
+    every_hint::{EventObjects, ask_hint},
+    harness::PluginHarness,
+    ignored::not_objects,
+    placing::Fits,
+};
 
 /// Takes a pod through all points until the plugin rejects the pod. Reserve is also undone, as when a binding fails.
+/// QueueingHint is asked about the pod `placed`, which is on a node, and about `others`, which are objects of other kinds
+/// with their JSON.
 ///
 /// # Errors
-/// The plugin lost its instance. The error is the status of the first call that failed. Answers are not checked.
-pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result<(), Status> {
+/// The plugin lost its instance, or asks for an effect that the scheduler cannot send. The error is the status of the first
+/// call that failed. Other parts of answers are not checked.
+pub(crate) fn call_every_point(
+    harness: &mut PluginHarness,
+    pod: &Pod,
+    placed: &Pod,
+    others: &[(ObjectKey, Vec<u8>)],
+) -> Result<(), Status> {
     let metadata = api::ObjectMeta { name: "new".to_owned(), ..api::ObjectMeta::default() };
     let node = harness.cluster_mut().intern_node(&api::Node { metadata, ..api::Node::default() });
     harness.sync()?;
@@ -27,36 +40,12 @@ pub(crate) fn call_every_point(harness: &mut PluginHarness, pod: &Pod) -> Result
         point.sign(pod);
         lives(plugin, None)?;
     }
-    let (event, subject) = node_event(plugin.manifest(), &node);
-    if let Some(point) = plugin.queueing_hint() {
-        let call = HintCall { table, pod, event: &event, subject };
-        point.queueing_hint(&call);
-        lives(plugin, None)?;
-    }
+    ask_hint(plugin, table, &EventObjects { pod, placed, node: &node, others })?;
     if let Some(hook) = plugin.state() {
         hook.snapshot();
         lives(plugin, None)?;
     }
     harness.in_cycle(pod, cycle)
-}
-
-/// An event of nodes that the plugin registered for, with the node as the scheduler shows it. If the plugin registered for
-/// no event of nodes, the node is hidden.
-fn node_event<'a>(manifest: &Manifest, node: &'a Node) -> (ClusterEvent, EventSubject<'a>) {
-    let mut registered = manifest.events_to_register.iter().flatten();
-    let Some(registered) = registered.find(|event| event.resource == "Node") else {
-        return (ClusterEvent::new("Node", ClusterEvent::ADD), EventSubject::Hidden);
-    };
-    let updates = registered.actions & ClusterEvent::UPDATE;
-    let (action, old, new) = if registered.actions & ClusterEvent::ADD != 0 {
-        (ClusterEvent::ADD, None, Some(node))
-    } else if updates != 0 {
-        // A question is about one action.
-        (1 << updates.trailing_zeros(), Some(node), Some(node))
-    } else {
-        (ClusterEvent::DELETE, Some(node), None)
-    };
-    (ClusterEvent::new("Node", action), EventSubject::Node { old, new })
 }
 
 /// Calls the points of a cycle. PostFilter is called in any case, since other plugins may reject pods that the plugin
@@ -77,7 +66,9 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<(), Status> {
             RejectedNodes { status: Status::unschedulable("no other plugin lets it pass"), nodes: all.clone() };
         let failure = Failure { rejections: &[rejected], ..Failure::default() };
         let answer = point.post_filter(call, &failure, &mut Fits);
+        let sent = answer.as_ref().map_or(Ok(()), |outcome| can_be_sent(Point::PostFilter, &outcome.effects));
         lives(plugin, answer.err())?;
+        sent?;
     }
     let is_rejected =
         |node: &NodeIdx| about_nodes.rejected.contains_key(call.table.symbols.text(call.table.name(*node)));
@@ -105,8 +96,9 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
         }
     }
     if let Some(point) = plugin.permit() {
-        point.permit(call, node);
+        let (_, effects) = point.permit(call, node);
         lives(plugin, None)?;
+        can_be_sent(Point::Permit, &effects)?;
     }
     if let Some(point) = plugin.pre_bind_pre_flight() {
         let answer = point.pre_bind_pre_flight(call, node);
@@ -114,11 +106,15 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
     }
     if let Some(point) = plugin.pre_bind() {
         let answer = point.pre_bind(call, node);
+        let sent = answer.as_deref().map_or(Ok(()), |effects| can_be_sent(Point::PreBind, effects));
         lives(plugin, answer.err())?;
+        sent?;
     }
     if let Some(point) = plugin.bind() {
         let answer = point.bind(call, node);
+        let sent = answer.as_deref().map_or(Ok(()), |effects| can_be_sent(Point::Bind, effects));
         lives(plugin, answer.err())?;
+        sent?;
     }
     if let Some(point) = plugin.post_bind() {
         point.post_bind(call, node);
@@ -127,36 +123,13 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
 }
 
 /// # Errors
+/// The scheduler cannot send one of the effects.
+fn can_be_sent(point: Point, effects: &[Effect]) -> Result<(), Status> {
+    not_objects(point, effects).into_iter().next().map_or(Ok(()), |line| Err(Status::error(line)))
+}
+
+/// # Errors
 /// The plugin no longer has an instance. `answer` is the status of the last call; `None` if the call has no status.
 fn lives(plugin: &mut dyn Plugin, answer: Option<Status>) -> Result<(), Status> {
     plugin.out_of_service().map_or(Ok(()), |status| Err(answer.unwrap_or(status)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The event, and whether the node existed before and exists after the event; `None` if the node is hidden.
-    fn asked(events: Option<Vec<ClusterEvent>>) -> (u32, Option<(bool, bool)>) {
-        let manifest = Manifest { events_to_register: events, ..Manifest::default() };
-        let node = Node::default();
-        let (event, subject) = node_event(&manifest, &node);
-        let sides = match subject {
-            EventSubject::Node { old, new } => Some((old.is_some(), new.is_some())),
-            EventSubject::Pod { .. } | EventSubject::Object { .. } | EventSubject::Hidden => None,
-        };
-        (event.actions, sides)
-    }
-
-    /// A hint may rely on the node of an event for which its plugin registered.
-    #[test]
-    fn a_hint_is_asked_as_the_scheduler_asks_it() {
-        let of = |resource: &str, actions: u32| asked(Some(vec![ClusterEvent::new(resource, actions)]));
-        let label = ClusterEvent::UPDATE_NODE_LABEL;
-        assert_eq!(of("Node", ClusterEvent::ADD | label), (ClusterEvent::ADD, Some((false, true))));
-        assert_eq!(of("Node", label | ClusterEvent::DELETE), (label, Some((true, true))));
-        assert_eq!(of("Node", ClusterEvent::DELETE), (ClusterEvent::DELETE, Some((true, false))));
-        assert_eq!(of("Pod", ClusterEvent::ADD), (ClusterEvent::ADD, None));
-        assert_eq!(asked(None), (ClusterEvent::ADD, None));
-    }
 }

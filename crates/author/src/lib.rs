@@ -17,6 +17,7 @@ mod case_text;
 mod case_uids;
 mod case_words;
 mod conformance;
+mod every_hint;
 mod every_point;
 mod full_cluster;
 mod harness;

@@ -70,6 +70,11 @@ impl Situation {
         &self.objects
     }
 
+    /// A pod on a node, among those of the cases; `None` if the cases have none.
+    pub(crate) fn placed(&self, number: usize) -> Option<&Value> {
+        self.placed.get(number.checked_rem(self.placed.len())?)
+    }
+
     /// The pod of the question with this number, with a new uid. `None` means that a random pod serves.
     pub(crate) fn pending(&self, number: u64) -> Option<Value> {
         let at = usize::try_from(number).ok()?.checked_rem(self.pending.len())?;

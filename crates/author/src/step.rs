@@ -14,6 +14,7 @@ use crate::{
     case_host::CaseHost,
     case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
+    ignored::unasked,
     placing::Target,
     released::{ask_again, follow_effects},
 };
@@ -241,7 +242,9 @@ impl CaseStep {
         answers.add_ended_waits(ended);
         (answers.explain, answers.explain_nodes) = (words.explain, words.explain_nodes);
         answers.order = self.order(harness)?;
-        answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
+        if let Some(event) = &self.event {
+            answers.hint = event.hint(harness, &interned, &mut answers.ignored)?;
+        }
         answers.note_unknown_nodes(|name| harness.cluster().node(name).is_some());
         let waits = waits.then_some(WAITS);
         answers.note_unanswered(|point| self.unanswered(point, harness.plugin(), waits));
@@ -411,8 +414,14 @@ impl CaseStep {
 }
 
 impl CaseEvent {
-    /// The answer of the plugin's hint; `None` if the plugin has no hint.
-    fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
+    /// The answer of the plugin's hint; `None` if the plugin has no hint. An event about which the scheduler never asks
+    /// gives a line of `ignored`.
+    fn hint(
+        &self,
+        harness: &mut PluginHarness,
+        pod: &Pod,
+        ignored: &mut Vec<String>,
+    ) -> Result<Option<Hint>, CaseError> {
         let actions = self.actions.iter().fold(0, |bits, action| bits | action.bits());
         let event = ClusterEvent::new(&self.resource, actions);
         let (old, new) = (
@@ -427,6 +436,9 @@ impl CaseEvent {
         // A hint has no status. The scheduler treats a fault as Queue.
         if let Some(fault) = plugin.out_of_service() {
             return Err(CaseError::Plugin(fault));
+        }
+        if answer.is_some() {
+            ignored.extend(unasked(plugin.manifest(), &event));
         }
         Ok(answer.map(|is_worth_it| if is_worth_it { Hint::Queue } else { Hint::Skip }))
     }

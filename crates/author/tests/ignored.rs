@@ -61,6 +61,10 @@ impl PreBind for Careless {
         Ok(match &*call.pod.name {
             "pre-bind-waits" => vec![wait(&["v1/Secret"])],
             "pre-bind-binds" => vec![Effect::Bind],
+            "pre-bind-creates" => {
+                let [kind, namespace] = ["v1/ConfigMap", "team"].map(str::to_owned);
+                vec![Effect::Create { kind, namespace, body: b"[]".to_vec() }]
+            }
             _ => Vec::new(),
         })
     }
@@ -140,6 +144,7 @@ fn effects_that_the_scheduler_does_not_carry_out_are_differences() {
              `reads: [v1/Secret]`",
         ),
         ("pre-bind-binds", "PreBind: the scheduler refuses the effect bind outside of Bind: leave it out"),
+        ("pre-bind-creates", "PreBind: the new v1/ConfigMap is not a JSON object, so the scheduler cannot send it"),
     ] {
         assert_eq!(differences(pod, "bindTo", ""), [told], "{pod}");
     }

@@ -95,8 +95,10 @@ const TAINTED: &str = "{code: UnschedulableAndUnresolvable, reasons: [tainted]}"
 #[test]
 fn post_filter_is_asked_about_nodes_that_others_reject() {
     let others = format!("rejectedByOthers: {{a: {TAINTED}, b: {FULL}}}");
-    let answer = "{code: Success, nominate: b, effects: [{activate: []}]}";
-    assert_eq!(differences(&format!("{others}\n    expect: {{postFilter: {answer}}}")), Vec::<String>::new());
+    for code in ["code: Success, ", ""] {
+        let answer = format!("{{{code}nominate: b, effects: [{{activate: []}}]}}");
+        assert_eq!(differences(&format!("{others}\n    expect: {{postFilter: {answer}}}")), Vec::<String>::new());
+    }
     let others = format!("rejectedByOthers: {{a: {TAINTED}, b: {TAINTED}}}");
     let answer = "{code: Unschedulable, reasons: [no node is full]}";
     assert_eq!(differences(&format!("{others}\n    expect: {{postFilter: {answer}}}")), Vec::<String>::new());

@@ -232,12 +232,16 @@ fn write_decision(out: &mut String, decision: &DecisionRecord, ago: u64) -> fmt:
                 let earlier =
                     if sampled.has_earlier_answers { ", with answers cached for equivalent pods" } else { "" };
                 let Sampled { feasible, visited, nodes } = Sampled::of(decision);
-                let of_all = if visited < nodes { format!(" of {nodes}") } else { String::new() };
+                let looked_at = match (visited, nodes) {
+                    (1, 1) => "1 node".to_owned(),
+                    _ if visited < nodes => format!("{visited} of {nodes} nodes"),
+                    _ => format!("{visited} nodes"),
+                };
                 let tied = match sampled.tied {
                     0 | 1 => String::new(),
                     tied => format!("; {tied} have the best total, and their order in the search decided"),
                 };
-                writeln!(out, ": it looked at {visited}{of_all} nodes, and {feasible} of them fit{earlier}{tied}")?;
+                writeln!(out, ": it looked at {looked_at}, and {feasible} of them fit{earlier}{tied}")?;
             }
         }
         Outcome::Rejected { message } => {
@@ -375,7 +379,8 @@ fn write_preemption(out: &mut String, preemption: &Preemption) -> fmt::Result {
                 examples.push(format!("{} that you may not see", preemption.unnamed));
             }
             let examples = examples.join(", ");
-            writeln!(out, "Preemption: {} pods would leave node {node} ({examples})", preemption.victims)?;
+            let pods = if preemption.victims == 1 { "pod" } else { "pods" };
+            writeln!(out, "Preemption: {} {pods} would leave node {node} ({examples})", preemption.victims)?;
         }
         Some(node) => writeln!(out, "Preemption: pods are leaving node {node} already")?,
         None if !preemption.message.is_empty() => writeln!(out, "Preemption: {}", preemption.message)?,

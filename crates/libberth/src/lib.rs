@@ -113,7 +113,8 @@ impl BerthSimulator {
             reader.read("manifests", &manifests);
             let (mut cluster, errors) = reader.finish();
             let named: Vec<String> = errors.iter().take(NAMED_MISTAKES).map(ToString::to_string).collect();
-            ensure!(errors.is_empty(), "{} objects cannot be used: {}", errors.len(), named.join("; "));
+            let objects = if errors.len() == 1 { "object" } else { "objects" };
+            ensure!(errors.is_empty(), "{} {objects} cannot be used: {}", errors.len(), named.join("; "));
             state.simulator.adopt(&mut cluster);
             state.cluster = cluster;
             Ok(())

@@ -44,6 +44,7 @@ struct Record {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hold<'a> {
     plugin: &'a str,
+    is_one_pod: bool,
     n_faults: u32,
     reason: &'a str,
 }
@@ -58,10 +59,11 @@ impl<'a> Hold<'a> {
     /// The text for the conditions of the pods.
     #[must_use]
     pub fn message(&self) -> String {
-        let Self { plugin, n_faults, reason } = self;
+        let Self { plugin, is_one_pod, n_faults, reason } = self;
+        let (over, held) = if *is_one_pod { ("this pod", "the pod is") } else { ("pods of this owner", "they are") };
         format!(
-            "plugin {plugin:?} faulted {n_faults} times over pods of this owner, the last time it {reason}; they are held \
-             back for a while"
+            "plugin {plugin:?} faulted {n_faults} times over {over}, the last time it {reason}; {held} held back for a \
+             while"
         )
     }
 }
@@ -104,7 +106,8 @@ impl Isolation {
     #[must_use]
     pub fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
         let record = self.owners.get(owner).filter(|record| now < record.until)?;
-        Some(Hold { plugin: &record.plugin, n_faults: record.n_faults, reason: &record.reason })
+        let (plugin, is_one_pod) = (record.plugin.as_str(), owner.is_one_pod());
+        Some(Hold { plugin, is_one_pod, n_faults: record.n_faults, reason: &record.reason })
     }
 
     /// Whether no owner has a record. If an owner has a record, its pods are held or may soon be held.

@@ -17,10 +17,22 @@ impl OwnerId {
     /// The id of the pod's owner.
     #[must_use]
     pub fn of(pod: &Pod, symbols: &Symbols) -> Self {
-        let uid = pod.owner.as_ref().map_or(pod.uid.as_str(), |owner| &*owner.uid);
-        Self(Arc::from(format!("{}/{uid}", symbols.text(pod.namespace))))
+        let namespace = symbols.text(pod.namespace);
+        Self(Arc::from(match &pod.owner {
+            Some(owner) => format!("{namespace}/{}", owner.uid),
+            None => format!("{ONE_POD}{namespace}/{}", pod.uid.as_str()),
+        }))
+    }
+
+    /// Whether the owner is a pod without a controller, so that no other pod has this owner.
+    #[must_use]
+    pub fn is_one_pod(&self) -> bool {
+        self.0.starts_with(ONE_POD)
     }
 }
+
+/// The beginning of the id of a pod without a controller. Other ids begin with a namespace, which has no space.
+const ONE_POD: &str = "pod ";
 
 impl From<&str> for OwnerId {
     fn from(id: &str) -> Self {

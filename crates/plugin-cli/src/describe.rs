@@ -28,6 +28,9 @@ pub(super) async fn run(one: &One) -> Result<()> {
             for table in [latencies(plugin), history(plugin), stack(plugin)].into_iter().flatten() {
                 writeln!(out, "\n{}", table::text(&table))?;
             }
+            if plugin.fault_stack.iter().any(|function| has_no_name(function)) {
+                writeln!(out, "\n{NO_NAMES}")?;
+            }
         }
     }
     Ok(())
@@ -112,10 +115,31 @@ fn stack(plugin: &PluginReport) -> Option<Table> {
     }
     let mut table = table::new();
     table.set_header(["STACK OF THE LAST FAULT"]);
-    for function in &plugin.fault_stack {
-        table.add_row([function]);
+    for line in stack_lines(&plugin.fault_stack) {
+        table.add_row([line]);
     }
     Some(table)
+}
+
+/// The sentence under a stack that has functions without a name.
+const NO_NAMES: &str = "The component has no names for some functions. In Python and JavaScript these are functions of the \
+                        interpreter; the reason of the fault has the line of the plugin, except after a time-out.";
+
+/// The functions, the innermost first. Functions without a name that follow each other share a line, since a reader can do
+/// nothing with their numbers.
+fn stack_lines(stack: &[String]) -> Vec<String> {
+    let runs = stack.chunk_by(|one, next| has_no_name(one) && has_no_name(next));
+    let line = |run: &[String]| match run {
+        [first, .., _] => format!("{} functions without a name, the innermost is {first}", run.len()),
+        [only] => only.clone(),
+        [] => String::new(),
+    };
+    runs.map(line).collect()
+}
+
+/// Whether the component has no name for the function. The scheduler then shows the function's number.
+fn has_no_name(function: &str) -> bool {
+    function.strip_prefix("function ").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 fn out_of_service(binary: &QuarantinedBinary) -> String {
@@ -167,6 +191,19 @@ fn none(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_without_a_name_share_a_line() {
+        let stack = ["function 645", "function 7", "berth:scheduler/score@0.2.0#score", "function 109", "main"];
+        let lines = [
+            "2 functions without a name, the innermost is function 645",
+            "berth:scheduler/score@0.2.0#score",
+            "function 109",
+            "main",
+        ];
+        assert_eq!(stack_lines(&stack.map(str::to_owned)), lines);
+        assert!(!has_no_name("function of mine"));
+    }
 
     #[test]
     fn labels_and_annotations_are_named_by_their_keys() {

@@ -8,7 +8,6 @@
 //! The API server is deliberately absent from this crate. Events of plugins are reported through
 //! [`berth_telemetry::notices`].
 
-mod awaited_swaps;
 mod directory;
 mod error;
 mod faults;
@@ -24,6 +23,7 @@ mod pulls;
 mod ready_binary;
 mod report;
 mod rules;
+mod sent_swaps;
 pub mod settings_file;
 mod stand_in;
 mod standing;

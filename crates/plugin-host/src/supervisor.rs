@@ -28,7 +28,6 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    awaited_swaps::{AwaitedSwaps, SwapResults},
     directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
     faults::{Aftermath, Restarts},
@@ -41,6 +40,7 @@ use crate::{
     pulls::{PullOrder, Pulls},
     ready_binary::ReadyBinary,
     report::{self, Grants, OrderReport, PluginReport},
+    sent_swaps::{SentSwaps, SwapResults},
     settings_file::{self, HostFile, SettingsFileError},
     standing::standing,
     state_file::StateKeeper,
@@ -81,7 +81,7 @@ struct Supervisor {
     /// The cause of the last swap of each plugin. The result of a swap arrives later.
     causes: BTreeMap<PluginName, By>,
     restarts: Restarts,
-    awaited_swaps: AwaitedSwaps,
+    sent_swaps: SentSwaps,
     /// The channel for the message that all plugins of the start serve or are refused; `None` once it was sent.
     starting: Option<oneshot::Sender<()>>,
 }
@@ -119,7 +119,7 @@ pub fn start(
         state: None,
         causes: BTreeMap::new(),
         restarts: Restarts::default(),
-        awaited_swaps: AwaitedSwaps::default(),
+        sent_swaps: SentSwaps::default(),
         starting: Some(started),
     };
     let state_file = options.plugin_state.clone();
@@ -187,7 +187,7 @@ impl Supervisor {
             }
             Message::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result, n_released }) => {
                 let plugin = PluginName::from(plugin);
-                self.awaited_swaps.ended(&plugin, &scheduler_name, version.binary, n_released);
+                self.sent_swaps.ended(&plugin, &scheduler_name, version.binary, n_released);
                 (self.swapped(&scheduler_name, &plugin, version, result), By::Scheduler)
             }
             Message::Supervise(Supervision::OutOfTime(report)) => {
@@ -398,8 +398,8 @@ impl Supervisor {
         let (outcome, swaps): (Result<PluginReport, OrderRefusal>, Option<SwapResults>) = match consequences {
             Err(refusal) => (Err(refusal), None),
             Ok(consequences) => {
-                let swaps = takes_away(order).then(|| self.awaited_swaps.begin(&consequences.swaps));
-                self.carry_out(consequences, by).await;
+                let swaps = self.carry_out(consequences, by).await;
+                let swaps = takes_away(order).then_some(swaps);
                 let report = report::one(&self.inventory, plugin).into_iter().collect();
                 let report = self.with_past(report).pop();
                 (report.ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into()), swaps)
@@ -484,17 +484,19 @@ impl Supervisor {
         Ok(Consequences::default())
     }
 
-    async fn carry_out(&mut self, consequences: Consequences<ReadyBinary>, by: By) {
+    async fn carry_out(&mut self, consequences: Consequences<ReadyBinary>, by: By) -> SwapResults {
         for PluginNotice { plugin, kind } in consequences.notices {
             let notice = self.notice(&plugin, kind);
             self.tell(&plugin, by.clone(), notice);
         }
-        self.hand_over(consequences.swaps, by).await;
+        self.hand_over(consequences.swaps, by).await
     }
 
     /// Asks the scheduler to make the swaps, and saves the state that must survive the process.
-    async fn hand_over(&mut self, swaps: Vec<Swap<ReadyBinary>>, by: By) {
+    async fn hand_over(&mut self, swaps: Vec<Swap<ReadyBinary>>, by: By) -> SwapResults {
+        let mut results = SwapResults::default();
         for swap in swaps {
+            self.sent_swaps.send(&swap, &mut results);
             self.causes.insert(swap.plugin.clone(), by.clone());
             let grants = self.inventory.grants(&swap.plugin, &swap.service);
             let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
@@ -506,6 +508,7 @@ impl Supervisor {
         if let Some(state) = &self.state {
             state.remember(self.inventory.remembered());
         }
+        results
     }
 
     fn tell(&self, plugin: &str, by: By, notice: Notice) {

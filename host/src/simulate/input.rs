@@ -83,7 +83,7 @@ impl Input {
         let (mut cluster, errors) = reader.finish();
         self.tell_broken(&errors)?;
         if !errors.is_empty() {
-            cluster.warn(format!("{} objects were left out, because they cannot be used", errors.len()));
+            cluster.warn(left_out(errors.len()));
         }
         warnings.into_iter().for_each(|warning| cluster.warn(warning));
         Ok(cluster)
@@ -119,13 +119,12 @@ impl Input {
             listed.push(format!("and {} more", errors.len() - LISTED));
         }
         let listed = listed.join("\n  ");
+        let objects = counted(errors.len());
         if !self.skip_broken {
-            bail!(Usage(format!(
-                "{} objects cannot be used; --skip-broken continues without them:\n  {listed}",
-                errors.len()
-            )));
+            let them = if errors.len() == 1 { "it" } else { "them" };
+            bail!(Usage(format!("{objects} cannot be used; --skip-broken continues without {them}:\n  {listed}")));
         }
-        Ok(writeln!(io::stderr(), "without {} objects that cannot be used:\n  {listed}", errors.len())?)
+        Ok(writeln!(io::stderr(), "without {objects} that cannot be used:\n  {listed}")?)
     }
 
     async fn read_live(&self, more: Vec<KindRef>, objects: &mut Objects) -> Result<()> {
@@ -162,6 +161,26 @@ impl Input {
     }
 }
 
+fn counted(n_objects: usize) -> String {
+    if n_objects == 1 { "1 object".to_owned() } else { format!("{n_objects} objects") }
+}
+
+fn left_out(n_objects: usize) -> String {
+    let because = if n_objects == 1 { "was left out, because it" } else { "were left out, because they" };
+    format!("{} {because} cannot be used", counted(n_objects))
+}
+
 fn text_of(file: &Path) -> Result<String, Usage> {
     fs::read_to_string(file).map_err(|error| Usage(format!("{}: cannot be read: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_object_is_not_several() {
+        assert_eq!(left_out(1), "1 object was left out, because it cannot be used");
+        assert_eq!(left_out(3), "3 objects were left out, because they cannot be used");
+    }
 }

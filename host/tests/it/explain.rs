@@ -188,7 +188,7 @@ async fn a_pod_that_is_not_there_is_explained_and_what_may_not_be_seen_is_counte
     assert_eq!((&ada["reason"], &ada["state"]["phase"]), (&json!("OutOfCapacity"), &json!("notCreated")), "{ada}");
     assert_eq!(of(&ada), (json!(1), json!([]), json!(1)), "{ada}");
     let text = bench.ask_as("ada", &["-f", &file]).await;
-    assert!(text.out.contains("1 pods would leave node node-00000 (1 that you may not see)"), "{}", text.out);
+    assert!(text.out.contains("1 pod would leave node node-00000 (1 that you may not see)"), "{}", text.out);
     for seen in
         [bench.ask_as("root", &["-f", &file, "-o", "json"]).await, bench.ask(&["-f", &file, "-o", "json"]).await]
     {
@@ -334,7 +334,7 @@ async fn what_explain_says_of_the_demos_pending_pods_lets_them_be_scheduled() {
 async fn plugins_that_are_not_in_service_are_named_with_the_reason() {
     let bench = plugin_life::Bench::start_serving(plugin_life::PLUGIN_CONFIG).await;
     bench.create("poison", Behavior::Trap).await;
-    let faulted = "plugin \"ByPriority\" faulted 2 times over pods of this owner";
+    let faulted = "plugin \"ByPriority\" faulted 2 times over this pod, the last time it ";
     says(&bench.scheduler, "poison", "it is held back by ByPriority, which is not in service for it", faulted).await;
 
     let bench = plugin_life::Bench::start(plugin_life::PLUGIN_CONFIG).await;

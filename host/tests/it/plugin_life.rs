@@ -339,7 +339,7 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
 async fn a_pod_over_which_a_plugin_faults_waits_alone() {
     let mut bench = Bench::start_serving(PLUGIN_CONFIG).await;
     bench.create("poison", Behavior::Trap).await;
-    bench.pends_with("poison", "plugin \"ByPriority\" faulted 2 times over pods of this owner").await;
+    bench.pends_with("poison", "plugin \"ByPriority\" faulted 2 times over this pod, the last time it ").await;
     for name in ["first", "second"] {
         bench.create(name, Behavior::Normal).await;
         bench.cluster.node_of(name).await;

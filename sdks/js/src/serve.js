@@ -28,9 +28,14 @@ const answer = (cycle, run) =>
     return run(pod);
   });
 
+const isNone = (answered) => answered === null || answered === undefined;
+
 /** Throws a rejection as the answer of the call. Null passes. */
-function check(rejection) {
-  const status = statusOf(rejection);
+function check(member, answered) {
+  if (!isNone(answered) && !(answered instanceof Rejection)) {
+    throw new Unfit(member, `${shown(answered)}, which is neither null nor a rejection`);
+  }
+  const status = statusOf(answered);
   if (status !== SUCCESS) throw new Answered(status);
 }
 
@@ -48,7 +53,7 @@ function effectsIn(member, given) {
 
 /** The effects of a member that returns a list of effects, or a rejection. */
 function effectsOf(member, answered) {
-  if (answered instanceof Rejection) check(answered);
+  if (answered instanceof Rejection) check(member, answered);
   if (!Array.isArray(answered)) throw new Unfit(member, `${shown(answered)}, which is neither a list of effects nor a rejection`);
   return effectsIn(member, answered);
 }
@@ -245,7 +250,33 @@ function stateOf(plugin) {
 function reachOf(answered) {
   if (["cluster", "nothing", "nothing-anywhere", "nothing-yet"].includes(answered)) return { tag: answered };
   if (Number.isSafeInteger(answered) && answered >= 0) return { tag: "row", val: answered };
-  throw new TypeError(`${answered} is neither a kind of reach nor a number from 0`);
+  throw new Unfit("reach", `${shown(answered)}, which is neither a kind of reach nor a number from 0`);
+}
+
+/** The answer of `preFilter`: the names of nodes, or null for all nodes. */
+function nodeNamesIn(answered) {
+  if (isNone(answered)) return null;
+  if (answered instanceof Rejection) check("preFilter", answered);
+  if (!Array.isArray(answered)) {
+    throw new Unfit("preFilter", `${shown(answered)}, which is neither null, a rejection nor a list of the names of nodes`);
+  }
+  for (const name of answered) {
+    if (typeof name !== "string") throw new Unfit("preFilter", `a list with ${shown(name)}, which is not the name of a node`);
+  }
+  return answered;
+}
+
+function sortKeyIn(key) {
+  const isNumber = (part) => typeof part === "bigint" || Number.isFinite(part);
+  if (Array.isArray(key) && key.length === 2 && key.every(isNumber)) return key;
+  throw new Unfit("sortKey", `${shown(key)}, which is not [number, number]`);
+}
+
+function signatureIn(signature) {
+  if (!isNone(signature) && typeof signature !== "string") {
+    throw new Unfit("sign", `${shown(signature)}, which is neither null nor a text`);
+  }
+  return signature ?? null;
 }
 
 /** Converts the object of an event for the plugin. */
@@ -272,10 +303,10 @@ function queueOf(plugin) {
     return plugin.queueingHint(new Pod(raw, table), event, ...beforeAndAfter(subject)) ? "queue" : "skip";
   };
   return {
-    preEnqueue: { preEnqueue: (raw) => call(() => check(plugin.preEnqueue(new Pod(raw, table)))) },
-    queueSort: { sortKey: (raw, queuedAt) => call(() => plugin.sortKey(new Pod(raw, table), queuedAt)) },
+    preEnqueue: { preEnqueue: (raw) => call(() => check("preEnqueue", plugin.preEnqueue(new Pod(raw, table)))) },
+    queueSort: { sortKey: (raw, queuedAt) => call(() => sortKeyIn(plugin.sortKey(new Pod(raw, table), queuedAt))) },
     queueingHint: { queueingHint: (...asked) => call(() => hint(...asked)) },
-    sign: { sign: (raw) => call(() => plugin.sign(new Pod(raw, table)) ?? null) },
+    sign: { sign: (raw) => call(() => signatureIn(plugin.sign(new Pod(raw, table)))) },
   };
 }
 
@@ -310,16 +341,11 @@ export function serve(plugin, exported) {
       },
     },
     preFilter: {
-      preFilter: (cycle) =>
-        answer(cycle, (pod) => {
-          const answered = plugin.preFilter(pod);
-          if (answered instanceof Rejection) check(answered);
-          return answered ?? null;
-        }),
+      preFilter: (cycle) => answer(cycle, (pod) => nodeNamesIn(plugin.preFilter(pod))),
     },
     filter: filterOf(plugin),
     postFilter: postFilterOf(plugin),
-    preScore: { preScore: (cycle, rows) => answer(cycle, (pod) => check(plugin.preScore(pod, nodesOf(rows)))) },
+    preScore: { preScore: (cycle, rows) => answer(cycle, (pod) => check("preScore", plugin.preScore(pod, nodesOf(rows)))) },
     score: {
       score: (cycle, rows) =>
         answer(cycle, (pod) => {
@@ -341,7 +367,7 @@ export function serve(plugin, exported) {
         }),
     },
     reserve: {
-      reserve: (cycle, row) => answer(cycle, (pod) => check(plugin.reserve(pod, table.node(row)))),
+      reserve: (cycle, row) => answer(cycle, (pod) => check("reserve", plugin.reserve(pod, table.node(row)))),
       unreserve: (cycle, row) => answer(cycle, (pod) => void plugin.unreserve(pod, table.node(row))),
     },
     permit: permitOf(plugin),
@@ -349,7 +375,7 @@ export function serve(plugin, exported) {
       preBindPreFlight: (cycle, row) =>
         answer(cycle, (pod) => {
           const answered = plugin.preBindPreFlight(pod, table.node(row));
-          if (answered instanceof Rejection) check(answered);
+          if (answered instanceof Rejection) check("preBindPreFlight", answered);
           return { allowParallel: answered };
         }),
     },

@@ -173,10 +173,13 @@ class Cycle:
         guest.tried.pop(cycle, None)
 
 
-def _check(answer: Rejection | None) -> None:
+def _check(method: str, answer: Rejection | None) -> None:
     """Raises a status that is not a success."""
-    if answer is not None:
-        raise Err(status(answer))
+    if answer is None:
+        return
+    if not isinstance(answer, Rejection):
+        raise unfit(method, f"{answer!r}, which is neither None nor a rejection")
+    raise Err(status(answer))
 
 
 def _effects(method: str, answer) -> list:
@@ -203,23 +206,33 @@ def _nodes(words: list[int]) -> list:
 class PreEnqueue:
     @_about_pod
     def pre_enqueue(plugin, pod):
-        _check(plugin.pre_enqueue(pod))
+        _check("pre_enqueue", plugin.pre_enqueue(pod))
 
 
 class QueueSort:
     @_about_pod
     def sort_key(plugin, pod, queued_at):
-        first, second = plugin.sort_key(pod, queued_at)
-        return operator.index(first), operator.index(second)
+        key = plugin.sort_key(pod, queued_at)
+        try:
+            first, second = key
+            return operator.index(first), operator.index(second)
+        except (TypeError, ValueError):
+            raise unfit("sort_key", f"{key!r}, which is not a pair of ints") from None
 
 
 class PreFilter:
     @_in_cycle
     def pre_filter(plugin, pod):
         answer = plugin.pre_filter(pod)
-        if isinstance(answer, Rejection):
-            _check(answer)
-        return None if answer is None else list(answer)
+        if answer is None or isinstance(answer, Rejection):
+            return _check("pre_filter", answer)
+        if isinstance(answer, str) or not isinstance(answer, Iterable):
+            raise unfit("pre_filter", f"{answer!r}, which is neither None, a rejection nor a list of the names of nodes")
+        names = list(answer)
+        for name in names:
+            if not isinstance(name, str):
+                raise unfit("pre_filter", f"a list with {name!r}, which is not the name of a node")
+        return names
 
 
 def _passes(answer: Rejection | None, node) -> bool:
@@ -283,6 +296,8 @@ class PostFilter:
             nominated=[(guest.table.node(row), Pod(it, guest.table)) for row, it in raw.nominated],
         )
         answer = plugin.post_filter(pod, told)
+        if answer is not None and not isinstance(answer, Outcome | Rejection):
+            raise unfit("post_filter", f"{answer!r}, which is neither None, a rejection nor an Outcome")
         if not isinstance(answer, Outcome):
             kept = wit_post_filter.Nomination_Keep()
             return wit_post_filter.Outcome(status(answer or Rejection(Code.UNSCHEDULABLE, "")), kept, [])
@@ -296,7 +311,7 @@ class PostFilter:
 class PreScore:
     @_in_cycle
     def pre_score(plugin, pod, nodes):
-        _check(plugin.pre_score(pod, _nodes(nodes)))
+        _check("pre_score", plugin.pre_score(pod, _nodes(nodes)))
 
 
 def _checked(method: str, answers, n_nodes: int):
@@ -363,7 +378,7 @@ class NormalizeScore:
 class Reserve:
     @_in_cycle
     def reserve(plugin, pod, node):
-        _check(plugin.reserve(pod, guest.table.node(node)))
+        _check("reserve", plugin.reserve(pod, guest.table.node(node)))
 
     @_in_cycle
     def unreserve(plugin, pod, node):
@@ -392,7 +407,7 @@ class PreBindPreFlight:
     def pre_bind_pre_flight(plugin, pod, node):
         answer = plugin.pre_bind_pre_flight(pod, guest.table.node(node))
         if isinstance(answer, Rejection):
-            _check(answer)
+            _check("pre_bind_pre_flight", answer)
         return wit_flight.PreFlight(allow_parallel=bool(answer))
 
 
@@ -438,7 +453,10 @@ class QueueingHint:
 class Sign:
     @_about_pod
     def sign(plugin, pod):
-        return plugin.sign(pod)
+        signature = plugin.sign(pod)
+        if signature is not None and not isinstance(signature, str):
+            raise unfit("sign", f"{signature!r}, which is neither None nor a text")
+        return signature
 
 
 class Explain:
@@ -465,7 +483,7 @@ class Reuse:
             case int(version) if version >= 0:
                 return wit_reuse.Reach_Row(version)
             case other:
-                raise TypeError(f"reach gave {other!r}, which is neither a kind of reach nor a number from 0")
+                raise unfit("reach", f"{other!r}, which is neither a kind of reach nor a number from 0")
 
 
 class State:

@@ -133,7 +133,10 @@ fn one(plugin: &PluginReport) -> Markup {
         @if !plugin.fault_stack.is_empty() {
             section {
                 h2 { "Stack of the last fault" }
-                p.note { "The functions of the component that were running, the innermost first." }
+                p.note {
+                    "The functions of the component that were running, the innermost first. The interpreters of Python and "
+                    "JavaScript have no names of functions, only numbers."
+                }
                 ol { @for function in &plugin.fault_stack { li { code { (function) } } } }
             }
         }

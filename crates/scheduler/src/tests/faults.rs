@@ -100,7 +100,10 @@ fn what_one_binary_faults_over_another_is_asked_about() {
     fault(&mut bench, 1, Some("a"));
     assert_eq!(fault(&mut bench, 1, Some("a")), Some(60_000));
     bench.advance(15_000);
-    bench.settle();
+    let message = "0/1 nodes are available: plugin \"Fake\" faulted 2 times over this pod, the last time it trapped in \
+        filter; the pod is held back for a while.";
+    let actions = bench.settle();
+    assert!(conditions(&actions).contains(&("Unschedulable".to_owned(), message.to_owned())), "{actions:?}");
     bench.script(|script| script.broken_filter = false);
     bench.swap("2");
     assert_eq!(binds(&bench.settle()).len(), 1);

@@ -143,6 +143,27 @@ mod methods_without_a_line {
         assert_eq!(super::compared("go", "plugin.go", source, world), (true, warnings.to_owned()));
     }
 
+    /// A hint may read nodes of the table too, and these have only the columns of the manifest.
+    #[test]
+    fn go_with_a_hint_that_searches_all_nodes() {
+        let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/queueing-hint@0.2.0;\n";
+        let source = "package p\n\nfunc (*p) Describe() berth.Manifest { return berth.Manifest{Name: \"P\"} }\n\
+                      func (*p) QueueingHint(pod *berth.Pod, _ berth.Event, subject berth.Subject) bool {\n\
+                      \tnode := subject.NewNode\n\tfor _, other := range berth.Nodes() {\n\
+                      \t\tif other.Name == node.Name { return other.Unschedulable }\n\t}\n\treturn true\n}\n";
+        let lacks = |field: &str| {
+            format!(
+                "warning: plugin.go:7: reads .{field}, which is always empty: the manifest lacks berth.{field} among its \
+                 Columns\n"
+            )
+        };
+        let warnings = lacks("Unschedulable") + &lacks("Name");
+        assert_eq!(super::compared("go", "plugin.go", source, world), (true, warnings));
+        let declared = "Name: \"P\", Columns: []berth.Column{berth.Name, berth.Unschedulable}}";
+        let source = source.replace("Name: \"P\"}", declared);
+        assert_eq!(super::compared("go", "plugin.go", &source, world), (true, String::new()));
+    }
+
     #[test]
     fn c() {
         let source = "    .name = \"P\",\n    .filter = filter,\n    .pre_filter = pre_filter,\n";

@@ -315,12 +315,14 @@ fn a_fault_in_c_names_the_function_or_with_checks_the_line() {
         let null =
             "return value_at(pod->priority ? (const int *)64 : NULL) + node ? berth_pass() : berth_reject(\"no\");";
         let text = "(void)pod;\n  return strcmp(berth_node_label(node, \"zone\"), \"west\") ? berth_pass() : berth_reject(\"no\");";
+        let cut = "(void)pod;\n  return berth_reject(berth_concat(\"no \", berth_node_label(node, \"zone\"), \" here\", NULL));";
         let asserted = "assert(node > 9999 && pod);\n  return berth_pass();";
         for (body, environment, told) in [
             (far, &[][..], "out of bounds memory access in value_at"),
             (asserted, &[][..], "Assertion failed: node > 9999 && pod"),
             (null, &checks[..], "a null pointer is followed, at plugin.c:6"),
             (text, &checks[..], "a null pointer is given to a function that takes none, at plugin.c:10"),
+            (cut, &checks[..], "berth_concat got a null pointer, which cuts the text off, at plugin.c:10"),
         ] {
             let mut asked = Asked::new(language, "plugin.c", &c_source(body), &["filter"], environment)?;
             let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;

@@ -8,7 +8,7 @@ use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, folder};
 use berth_testing::node;
 
-use super::{Asked, refusal_of};
+use super::{Asked, component, refusal_of};
 use crate::run;
 
 const GO: Language = LANGUAGES[3];
@@ -34,6 +34,17 @@ func (*plugin) Normalize(*berth.Pod, []int64) {}
 "#;
 
 pub(super) const MODULE: &str = "module example.com/plugin\n\ngo 1.27\n\nrequire berth v0.0.0\n";
+
+/// The stack of a fault has the names of functions that the component has.
+#[test]
+fn a_component_has_the_names_of_its_functions() {
+    run(GO, |language| {
+        let component = component(language, "plugin.go", SOURCE, &["filter", "score", "normalize-score"], &[])?;
+        let name = b"example.com_plugin.__plugin_.Filter";
+        ensure!(component.windows(name.len()).any(|bytes| bytes == name), "the linker removed the names");
+        Ok(())
+    });
+}
 
 #[test]
 fn an_error_of_the_compiler_names_the_file_as_the_author_does() {

@@ -114,9 +114,26 @@ fn an_answer_that_is_none_names_the_member_the_node_and_the_line() {
                 "filter: (_pod, node) => node.name === \"b\"",
                 "filter gave false for node a, which is neither null nor a rejection, at plugin.js:5 in filter",
             ),
+            (
+                "pre-filter",
+                "preFilter: () => \"b\"",
+                "preFilter gave \"b\", which is neither null, a rejection nor a list of the names of nodes, at plugin.js:5 \
+                 in preFilter",
+            ),
+            (
+                "pre-filter",
+                "preFilter: () => nodes()",
+                "preFilter gave a list with an object, which is not the name of a node, at plugin.js:5 in preFilter",
+            ),
+            (
+                "pre-score",
+                "preScore: () => false",
+                "preScore gave false, which is neither null nor a rejection, at plugin.js:5 in preScore",
+            ),
         ] {
             let source = format!(
-                "export default {{\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"name\"],\n  {member},\n}};\n"
+                "import {{ nodes }} from \"berth\"; export default {{\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: \
+                 [\"name\"],\n  {member},\n}};\n"
             );
             let mut asked = Asked::new(language, "plugin.js", &source, &[interface], &[])?;
             let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;

@@ -192,12 +192,19 @@ fn inherited_methods_are_seen() {
 fn an_answer_that_is_none_names_the_method_the_node_and_the_line() {
     run(PYTHON, |language| {
         let source = source(
-            "    columns = [berth.NAME]\n\n    def filter(self, pod, node):\n        return node.name == \"b\" and \"no\" or None\n",
+            "    columns = [berth.NAME]\n\n    def filter(self, pod, node):\n        return node.name == \"b\" and \"no\" or None\n\n    \
+             def pre_filter(self, pod):\n        return \"b\" if pod.priority else None\n",
         );
-        let mut asked = Asked::new(language, "plugin.py", &source, &["filter"], &[])?;
+        let mut asked = Asked::new(language, "plugin.py", &source, &["filter", "pre-filter"], &[])?;
         let fault = asked.harness.ask(&Pod::default()).err().context("nothing failed")?;
         let told =
             "TypeError: filter gave 'no' for node b, which is neither None nor a rejection, at plugin.py:10 in filter";
+        ensure!(fault.message().contains(told), "{fault:?}");
+        // A text is a list of letters, so it must not pass for a list of names.
+        let mut asked = Asked::of(asked.factory)?;
+        let fault = asked.harness.ask(&Pod { priority: 1, ..Pod::default() }).err().context("nothing failed")?;
+        let told = "TypeError: pre_filter gave 'b', which is neither None, a rejection nor a list of the names of nodes, at \
+                    plugin.py:13 in pre_filter";
         ensure!(fault.message().contains(told), "{fault:?}");
         Ok(())
     });
