@@ -6,17 +6,20 @@
 //! expression that is in use is compiled once and evaluated once for each device, since every attempt evaluates the
 //! same few expressions for the same devices. The caches are bounded in bytes, and unused entries are freed.
 //!
-//! Deliberately absent: a type checker (the API server runs one before it stores an expression), the rules of time zones,
-//! and the libraries for URLs and for named formats. An expression that uses one of these functions fails when it is
-//! evaluated, as does an expression that uses an unknown field.
+//! An expression is checked before it runs ([`checker`]), as the API server checks it before it stores it.
+//!
+//! Deliberately absent: the rules of time zones. A function of a timestamp takes an offset such as `+02:00`, and fails with
+//! the name of a zone.
 
 mod address;
 mod arguments;
+mod checker;
 mod cost;
 mod device_value;
 mod library;
 mod library_value;
 mod macros;
+mod named_format;
 mod nesting;
 mod pattern;
 mod program;
@@ -26,6 +29,7 @@ mod semantic_version;
 #[cfg(test)]
 mod tests;
 mod times;
+mod url;
 
 use std::sync::Arc;
 
@@ -205,7 +209,7 @@ impl Selectors {
         if let Some(known) = self.programs.get(expression) {
             return Some(known.clone());
         }
-        let program = match Program::compile(expression, &self.env, deadline) {
+        let program = match Program::compile(expression, &self.env, self.with_lists, deadline) {
             Err(CompileError::TimedOut) => return None,
             compiled => compiled.map_err(|error| SelectorError::compile(&error.to_string())),
         };
