@@ -58,6 +58,10 @@ const TIME_TO_FREE: u64 = 5 * 60 * 1_000;
 /// The maximum number of characters in the reason of an error. The pod's condition shows the reason.
 const MAX_REASON: usize = 512;
 
+/// The advice of Kubernetes 1.37 (`k8s.io/dynamic-resource-allocation/cel/errors.go`).
+const ADVICE_FOR_MISSING_KEY: &str = "consider using CEL optional chaining (.? followed by orValue()) or guarding the \
+                                      check with has() for optional fields";
+
 /// Identifies a device in one version of its slice. Keys are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DeviceKey(pub(super) u64);
@@ -120,6 +124,21 @@ impl SelectorError {
 
     fn run(reason: &str) -> Self {
         Self::Run(shortened(reason))
+    }
+
+    /// Whether the selector failed when it ran, and not before.
+    pub(super) fn is_of_run(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+
+    /// The error with advice if a key is missing.
+    pub(super) fn with_advice(self) -> Self {
+        match self {
+            Self::Run(reason) if reason.contains("no such key:") => {
+                Self::Run(format!("{reason}. {ADVICE_FOR_MISSING_KEY}").into())
+            }
+            Self::Run(_) | Self::Compile(_) => self,
+        }
     }
 
     fn bytes(&self) -> usize {

@@ -71,10 +71,15 @@ struct Checker<'a> {
     mistakes: Vec<Mistake>,
     /// The mistakes that count only if there are no others.
     late_mistakes: Vec<Mistake>,
-    /// The types of the elements of each literal list, and of the keys and values of each literal map.
-    elements: Vec<Vec<(u64, StaticType)>>,
+    literals: Vec<Elements>,
     /// The number of calls of `format` around the part that is checked. Lists in them may be mixed.
     n_formats: usize,
+}
+
+/// The types of the elements of a literal list, or of the keys or values of a literal map.
+struct Elements {
+    types: Vec<(u64, StaticType)>,
+    is_list: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -85,7 +90,7 @@ impl<'a> Checker<'a> {
             scope: Vec::new(),
             mistakes: Vec::new(),
             late_mistakes: Vec::new(),
-            elements: Vec::new(),
+            literals: Vec::new(),
             n_formats: 0,
         }
     }
@@ -109,7 +114,7 @@ impl<'a> Checker<'a> {
             Expr::Unspecified => StaticType::Mistake,
             Expr::Literal(literal) => StaticType::named(name_of_literal(literal)),
             Expr::Ident(name) => self.identifier(expression.id, name),
-            Expr::Select(select) => self.select(expression.id, expression, select),
+            Expr::Select(select) => self.select(expression, select),
             Expr::Call(call) => self.call(expression.id, call),
             Expr::List(list) => self.list(list),
             Expr::Map(map) => self.map(map),
@@ -133,11 +138,11 @@ impl<'a> Checker<'a> {
         StaticType::Mistake
     }
 
-    fn select(&mut self, id: u64, whole: &'a IdedExpr, select: &'a SelectExpr) -> StaticType {
+    fn select(&mut self, whole: &'a IdedExpr, select: &'a SelectExpr) -> StaticType {
         if !select.test && self.is_name_of_message(whole) {
             return StaticType::Dyn;
         }
-        let field = self.field(id, &select.operand, &select.field, false);
+        let field = self.field(whole.id, &select.operand, &select.field, false);
         if select.test { StaticType::named("bool") } else { self.bindings.resolved(&field) }
     }
 
@@ -344,9 +349,9 @@ impl<'a> Checker<'a> {
             let found = self.part(element);
             let found = self.value(element.id, found, list.optional_indices.contains(&index));
             elements.push((element.id, found.clone()));
-            joined = Some(self.joined(element.id, joined, found));
+            joined = Some(self.joined(joined, found));
         }
-        self.keep_elements(elements);
+        self.keep_elements(elements, true);
         let of_elements = joined.unwrap_or_else(|| self.bindings.variable());
         StaticType::of("list", vec![of_elements])
     }
@@ -358,14 +363,14 @@ impl<'a> Checker<'a> {
             let EntryExpr::MapEntry(entry) = expr else { continue };
             let key = self.part(&entry.key);
             keys.push((entry.key.id, key.clone()));
-            of_keys = Some(self.joined(entry.key.id, of_keys, key));
+            of_keys = Some(self.joined(of_keys, key));
             let found = self.part(&entry.value);
             let value = self.value(entry.value.id, found, entry.optional);
             values.push((entry.value.id, value.clone()));
-            of_values = Some(self.joined(entry.value.id, of_values, value));
+            of_values = Some(self.joined(of_values, value));
         }
-        self.keep_elements(keys);
-        self.keep_elements(values);
+        self.keep_elements(keys, false);
+        self.keep_elements(values, false);
         let of_keys = of_keys.unwrap_or_else(|| self.bindings.variable());
         let of_values = of_values.unwrap_or_else(|| self.bindings.variable());
         StaticType::of("map", vec![of_keys, of_values])
@@ -384,29 +389,29 @@ impl<'a> Checker<'a> {
     }
 
     /// The type of all elements so far, with a further one.
-    fn joined(&mut self, id: u64, former: Option<StaticType>, found: StaticType) -> StaticType {
+    fn joined(&mut self, former: Option<StaticType>, found: StaticType) -> StaticType {
         let Some(former) = former else { return found };
         if self.bindings.suits(&former, &found) {
             return self.bindings.more_general(&former, &found);
         }
-        self.expected(id, &former, &found);
-        StaticType::Mistake
+        StaticType::Dyn
     }
 
-    fn keep_elements(&mut self, elements: Vec<(u64, StaticType)>) {
-        if self.n_formats == 0 && elements.len() > 1 {
-            self.elements.push(elements);
+    fn keep_elements(&mut self, types: Vec<(u64, StaticType)>, is_list: bool) {
+        if self.n_formats == 0 && types.len() > 1 {
+            self.literals.push(Elements { types, is_list });
         }
     }
 
-    /// Checks that the elements of each literal have one type, even if their types suit each other.
+    /// Checks that the elements of each literal have one type. One mistake is reported of each list.
     fn check_elements(&mut self, mistakes: &mut Vec<Mistake>) {
-        for elements in std::mem::take(&mut self.elements) {
-            let mut types = elements.iter().map(|(id, element)| (*id, self.bindings.without_variables(element)));
+        for Elements { types, is_list } in std::mem::take(&mut self.literals) {
+            let mut types = types.into_iter().map(|(id, element)| (id, self.bindings.without_variables(&element)));
             let Some((_, first)) = types.next() else { continue };
             let others: Vec<(u64, StaticType)> = types.collect();
-            let other = others.iter().find(|(_, other)| !self.bindings.is_same(&first, other));
-            mistakes.extend(other.map(|(id, other)| Mistake { id: *id, message: expected_but_found(&first, other) }));
+            let is_other = |(_, other): &&(u64, StaticType)| !self.bindings.is_same(&first, other);
+            let found = others.iter().filter(is_other).take(if is_list { 1 } else { usize::MAX });
+            mistakes.extend(found.map(|(id, other)| Mistake { id: *id, message: expected_but_found(&first, other) }));
         }
     }
 

@@ -1,9 +1,9 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
-//! The extensions for strings and lists come with the interpreter, regular expressions are in [`pattern`], and macros in
-//! [`macros`]. Each of Kubernetes' types has a file of its own. This file adds Kubernetes' lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes
-//! of devices (`includes`), optional values (`first`, `last`, `unwrapOpt`) and sets (`sets.contains`, `sets.equivalent`,
-//! `sets.intersects`).
+//! The extensions for strings and lists come with the interpreter, regular expressions are in [`pattern`], macros in
+//! [`macros`], and each of Kubernetes' types has a file of its own. This file adds Kubernetes' lists (`isSorted`, `sum`,
+//! `min`, `max`, `indexOf`, `lastIndexOf`), attributes of devices (`includes`), optional values (`first`, `last`,
+//! `unwrapOpt`) and sets (`sets.contains`, `sets.equivalent`, `sets.intersects`).
 
 use std::{cmp::Ordering, sync::Arc};
 

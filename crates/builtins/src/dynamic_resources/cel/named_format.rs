@@ -225,10 +225,9 @@ fn is_date_time(text: &str) -> bool {
 /// A time such as `12:30:00.5z` or `12:30:00+02:00`.
 fn is_time(text: &str) -> bool {
     let Some((time, mut rest)) = text.split_at_checked(8) else { return false };
-    let in_range = |part: &str, max: u8| is_two_digits(part) && part.parse::<u8>().is_ok_and(|part| part <= max);
     let parts: Vec<&str> = time.split(':').collect();
     let [hours, minutes, seconds] = parts.as_slice() else { return false };
-    if !in_range(hours, 23) || !in_range(minutes, 59) || !in_range(seconds, 59) {
+    if !is_number_up_to(23, hours) || !is_number_up_to(59, minutes) || !is_number_up_to(59, seconds) {
         return false;
     }
     let mut characters = rest.chars();
@@ -242,6 +241,11 @@ fn is_time(text: &str) -> bool {
         rest = zone;
     }
     is_zone(rest)
+}
+
+/// Whether the text is a number of two digits that is at most `max`.
+fn is_number_up_to(max: u8, text: &str) -> bool {
+    is_two_digits(text) && text.parse::<u8>().is_ok_and(|number| number <= max)
 }
 
 fn is_zone(text: &str) -> bool {
@@ -274,7 +278,7 @@ mod tests {
         check(NamedFormat::Dns1123Label, &["my-label-name", "0"], &["", "a.b", "A", "a-", "-a", &long]);
         check(NamedFormat::Dns1123Subdomain, &["apiextensions.k8s.io", "a"], &["", "a..b", "a.B"]);
         check(NamedFormat::Dns1035Label, &["my-label", "a1"], &["1a", "", "a.b"]);
-        check(NamedFormat::Dns1123LabelPrefix, &["my-label-prefix-", "a"], &["-", "a--B-", "a.b-"]);
+        check(NamedFormat::Dns1123LabelPrefix, &["my-label-prefix-", "a"], &["-", "aB-c-", "a.b-"]);
         check(NamedFormat::Dns1123SubdomainPrefix, &["mysubdomain.prefix.-"], &["a..b"]);
         check(NamedFormat::Dns1035LabelPrefix, &["my-label-prefix-"], &["1-a"]);
         check(NamedFormat::QualifiedName, &["apiextensions.k8s.io/v1beta1", "a"], &["", "a/b/c"]);

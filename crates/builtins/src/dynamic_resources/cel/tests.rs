@@ -82,7 +82,7 @@ fn an_unknown_field_is_an_error_unless_it_is_asked_for_first() {
 fn anything_but_a_bool_is_an_error() {
     check_error("1", "CEL compile error: must evaluate to bool or the unknown type, not int");
     check_error("device.driver", "must evaluate to bool or the unknown type, not string");
-    check_error("device.driver ==", "CEL compile error: compilation failed: ERROR: <input>:1:17: Syntax error: ");
+    check_error("device.driver ==", "CEL compile error: compilation failed: ERROR: <input>:1:");
     let expected = "CEL compile error: compilation failed: ERROR: <input>:1:9: undeclared reference to 'nonsense' \
                     (in container '')\n | nonsense(device)\n | ........^";
     assert_eq!(ask("nonsense(device)").unwrap_err().to_string(), expected);
@@ -328,7 +328,7 @@ fn comprehensions_have_two_variables() {
     ]);
     check_error(r#"{"a": 1, "b": 1}.transformMapEntry(key, value, {value: key}) == {}"#, "a key occurs twice");
     check_error("[1].all(i + 1, x, true)", "argument must be a simple name");
-    check_error("[1].all(x, x, true)", "ERROR: <input>:1:12: duplicate variable name: x");
+    check_error("[1].all(x, x, true)", "duplicate variable name: x");
 }
 
 #[test]
@@ -350,9 +350,9 @@ fn functions_of_large_lists_are_refused() {
     check_error(&format!("cel.bind(l, [[]], {doubled})"), "exceeds cost limit");
     check_true(&["[1, 2].sum() == 3"]);
     let long = "a".repeat(5_000);
-    let paths = r#".map(x, url("/" + x).getEscapedPath())"#.repeat(6);
+    let paths = r#".map(x, url("/" + x).getEscapedPath())"#.repeat(8);
     check_error(&format!("['{long}']{paths}.size() > 0"), "exceeds cost limit");
-    check_error(&format!("[1, 2, 3, 4, 5].all(x, format.uri().validate('{long}').hasValue())"), "exceeds cost limit");
+    check_error(&format!("lists.range(20).all(x, format.uri().validate('{long}').hasValue())"), "exceeds cost limit");
     check_error(&format!("url('/?{long}').getQuery().all(k, ['{long}'].all(x, x == k)) "), "exceeds cost limit");
     check_error(r#"["a", "b"].sum() == "ab""#, "no matching overload");
     let nested = format!("{}true{}", "device.attributes.all(k, v, ".repeat(5), ")".repeat(5));

@@ -329,7 +329,7 @@ fn get_query(this: &Url) -> CelMap<'static> {
     let mut values: HashMap<String, Vec<Box<dyn Val>>> = HashMap::new();
     for pair in this.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let read = |text| unescaped(text, Part::Query).ok().map(text_of);
+        let read = |text: &str| unescaped(text, Part::Query).ok().map(text_of);
         if let (Some(name), Some(value)) = (read(name), read(value)) {
             values.entry(name).or_default().push(Box::new(CelString::from(value)));
         }

@@ -117,8 +117,8 @@ impl Bindings {
                 None if rest_is_dyn => StaticType::Dyn,
                 None => of.clone(),
             },
-            StaticType::Named(name, parameters) if !parameters.is_empty() => {
-                StaticType::of(*name, parameters.iter().map(|it| this.resolve(it, rest_is_dyn)).collect())
+            &StaticType::Named(name, ref parameters) if !parameters.is_empty() => {
+                StaticType::of(name, parameters.iter().map(|it| this.resolve(it, rest_is_dyn)).collect())
             }
             StaticType::Dyn | StaticType::Any | StaticType::Mistake | StaticType::Named(..) => of.clone(),
         })

@@ -121,7 +121,8 @@ impl StaticType {
             Self::Mistake => text.push_str("!error!"),
             Self::Variable(id) => text.push_str(&format!("_var{id}")),
             Self::Named(name, parameters) => {
-                text.push_str(if names == Names::Declared { declared_name(name) } else { *name });
+                let shown: &str = if names == Names::Declared { declared_name(name) } else { name };
+                text.push_str(shown);
                 let mut separator = "(";
                 for parameter in parameters.iter() {
                     text.push_str(separator);
