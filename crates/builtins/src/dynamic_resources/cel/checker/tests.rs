@@ -173,7 +173,7 @@ fn what_suits_is_accepted() {
 fn a_type_that_doubles_is_no_reason_to_refuse() {
     let nested = |make: fn(usize) -> String| {
         let binds: String = (1..30).map(make).collect();
-        format!("cel.bind(x0, [], {binds}x29 == x29{})", ")".repeat(30))
+        format!("cel.bind(x0, [], {binds}x29 == x29{})", ")".repeat(29))
     };
     let maps = nested(|n| format!("cel.bind(x{n}, {{[x{0}]: [x{0}]}}, ", n - 1));
     assert_eq!(check_text(&maps, false), Ok(()));
