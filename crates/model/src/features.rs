@@ -162,7 +162,7 @@ features! {
     RoundedCapacityHasFormatOfStep: Change, false, true;
     /// Device selectors see attributes that are lists, with the gate DRAListTypeAttributes on or off.
     SelectorsSeeListAttributes: Change, false, true;
-    /// Errors of device selectors name the device.
+    /// Errors of device selectors that run name the device, and give advice if a key is missing.
     SelectorErrorsNameDevices: Change, false, true;
     /// InterPodAffinity tries a pod again when a pod leaves that matched any of its required anti-affinity terms.
     /// Without the feature, the pod that left must match all of these terms.

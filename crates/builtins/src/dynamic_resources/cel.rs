@@ -6,17 +6,20 @@
 //! expression that is in use is compiled once and evaluated once for each device, since every attempt evaluates the
 //! same few expressions for the same devices. The caches are bounded in bytes, and unused entries are freed.
 //!
-//! Deliberately absent: a type checker (the API server runs one before it stores an expression), the rules of time zones,
-//! and the libraries for URLs and for named formats. An expression that uses one of these functions fails when it is
-//! evaluated, as does an expression that uses an unknown field.
+//! An expression is checked before it runs ([`checker`]), as the API server checks it before it stores it.
+//!
+//! Deliberately absent: the rules of time zones. A function of a timestamp takes an offset such as `+02:00`, and fails with
+//! the name of a zone.
 
 mod address;
 mod arguments;
+mod checker;
 mod cost;
 mod device_value;
 mod library;
 mod library_value;
 mod macros;
+mod named_format;
 mod nesting;
 mod pattern;
 mod program;
@@ -26,6 +29,7 @@ mod semantic_version;
 #[cfg(test)]
 mod tests;
 mod times;
+mod url;
 
 use std::sync::Arc;
 
@@ -53,6 +57,10 @@ const OVERHEAD_OF_ENTRY: usize = 128;
 const TIME_TO_FREE: u64 = 5 * 60 * 1_000;
 /// The maximum number of characters in the reason of an error. The pod's condition shows the reason.
 const MAX_REASON: usize = 512;
+
+/// The advice of Kubernetes 1.37 (`k8s.io/dynamic-resource-allocation/cel/errors.go`).
+const ADVICE_FOR_MISSING_KEY: &str = "consider using CEL optional chaining (.? followed by orValue()) or guarding the \
+                                      check with has() for optional fields";
 
 /// Identifies a device in one version of its slice. Keys are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +124,21 @@ impl SelectorError {
 
     fn run(reason: &str) -> Self {
         Self::Run(shortened(reason))
+    }
+
+    /// Whether the selector failed when it ran, and not before.
+    pub(super) fn is_of_run(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+
+    /// The error with advice if a key is missing.
+    pub(super) fn with_advice(self) -> Self {
+        match self {
+            Self::Run(reason) if reason.contains("no such key:") => {
+                Self::Run(format!("{reason}. {ADVICE_FOR_MISSING_KEY}").into())
+            }
+            Self::Run(_) | Self::Compile(_) => self,
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -205,7 +228,7 @@ impl Selectors {
         if let Some(known) = self.programs.get(expression) {
             return Some(known.clone());
         }
-        let program = match Program::compile(expression, &self.env, deadline) {
+        let program = match Program::compile(expression, &self.env, self.with_lists, deadline) {
             Err(CompileError::TimedOut) => return None,
             compiled => compiled.map_err(|error| SelectorError::compile(&error.to_string())),
         };

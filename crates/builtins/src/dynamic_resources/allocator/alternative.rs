@@ -67,8 +67,10 @@ fn all_match(
             Some(Ok(true)) => {}
             Some(Ok(false)) => return Ok(false),
             Some(Err(source)) => {
-                let names_device = features.has(Feature::SelectorErrorsNameDevices);
+                let is_detailed = features.has(Feature::SelectorErrorsNameDevices);
+                let names_device = is_detailed && source.is_of_run();
                 let on_device = if names_device { format!(" on device {}", device.id) } else { String::new() };
+                let source = if is_detailed { source.with_advice() } else { source };
                 return Err(AllocationError::Selector { origin: origin(), position, on_device, source });
             }
         }

@@ -1,16 +1,16 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
-//! The extensions for strings and lists come with the interpreter, regular expressions are in [`pattern`], and macros in
-//! [`macros`]. This file adds Kubernetes' lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`), attributes
-//! of devices (`includes`), optional values (`first`, `last`, `unwrapOpt`) and sets (`sets.contains`, `sets.equivalent`,
-//! `sets.intersects`).
+//! The extensions for strings and lists come with the interpreter, regular expressions are in [`pattern`], macros in
+//! [`macros`], and each of Kubernetes' types has a file of its own. This file adds Kubernetes' lists (`isSorted`, `sum`,
+//! `min`, `max`, `indexOf`, `lastIndexOf`), attributes of devices (`includes`), optional values (`first`, `last`,
+//! `unwrapOpt`) and sets (`sets.contains`, `sets.equivalent`, `sets.intersects`).
 
 use std::{cmp::Ordering, sync::Arc};
 
 use cel::{
     DeclarationError, Env, ExecutionError,
     common::{
-        types::{BOOL_TYPE, CelBool, CelInt, CelList, CelOptional, INT_TYPE, Kind, LIST_TYPE, STRING_TYPE},
+        types::{CelBool, CelInt, CelList, CelOptional, DYN_TYPE, Kind, LIST_TYPE},
         value::{CowVal, Val},
     },
     extensions,
@@ -19,8 +19,12 @@ use cel::{
 use super::{
     address,
     arguments::{CelArguments, CelResult, elements},
-    macros, pattern, quantity, semantic_version, times,
+    macros, named_format, pattern, quantity, semantic_version, times, url,
 };
+
+/// The maximum number of values in an attribute (`ResourceSliceMaxAttributeValuesPerDevice` in
+/// `k8s.io/api/resource/v1/types.go`). `includes` takes no longer list.
+const MAX_VALUES_OF_ATTRIBUTE: usize = 48;
 
 pub(super) fn environment() -> Arc<Env> {
     let mut env = Env::stdlib();
@@ -37,6 +41,8 @@ fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(semantic_version::extension)?;
     env.add_extension(address::extension)?;
     env.add_extension(times::extension)?;
+    env.add_extension(url::extension)?;
+    env.add_extension(named_format::extension)?;
     env.add_extension(macros::extension)?;
     lists(env)?;
     optional_values(env)?;
@@ -48,22 +54,23 @@ fn lists(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_member_overload("sum", "list.sum()", LIST_TYPE, Vec::new(), sum)?;
     env.add_member_overload("min", "list.min()", LIST_TYPE, Vec::new(), min)?;
     env.add_member_overload("max", "list.max()", LIST_TYPE, Vec::new(), max)?;
-    let any = || vec![cel::common::types::DYN_TYPE];
+    let any = || vec![DYN_TYPE];
     env.add_member_overload("indexOf", "list.indexOf(dyn)", LIST_TYPE, any(), index_of)?;
     env.add_member_overload("lastIndexOf", "list.lastIndexOf(dyn)", LIST_TYPE, any(), last_index_of)?;
     env.add_member_overload("includes", "list.includes(dyn)", LIST_TYPE, any(), includes_element)?;
-    for (declaration, scalar) in
-        [("string.includes(dyn)", STRING_TYPE), ("int.includes(dyn)", INT_TYPE), ("bool.includes(dyn)", BOOL_TYPE)]
-    {
-        env.add_member_overload("includes", declaration, scalar, any(), includes_itself)?;
-    }
-    Ok(())
+    env.add_member_overload("includes", "dyn.includes(dyn)", DYN_TYPE, any(), includes_itself)
 }
 
 /// KEP-5491: whether an attribute that is a list includes the element.
 fn includes_element<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
-    let is_there = elements(&arguments, 0)?.iter().any(|element| element.equals(wanted.as_ref()));
+    let elements = elements(&arguments, 0)?;
+    let is_there = elements.iter().take(MAX_VALUES_OF_ATTRIBUTE).any(|element| element.equals(wanted.as_ref()));
+    if !is_there && elements.len() > MAX_VALUES_OF_ATTRIBUTE {
+        let reason =
+            format!("'includes' function cannot be applied to lists longer than {MAX_VALUES_OF_ATTRIBUTE} values");
+        return Err(ExecutionError::function_error("includes", reason));
+    }
     Ok(CowVal::owned(CelBool::from(is_there)))
 }
 

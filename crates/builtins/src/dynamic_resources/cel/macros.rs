@@ -144,7 +144,12 @@ fn variables(helper: &MacroExprHelper<'_>, arguments: &[IdedExpr]) -> Result<[St
         }
         Err(helper.new_error(argument.map_or(0, |argument| argument.id), "argument must be a simple name"))
     };
-    Ok([name(0)?, name(1)?])
+    let names = [name(0)?, name(1)?];
+    if names[0] == names[1] {
+        let id = arguments.get(1).map_or(0, |argument| argument.id);
+        return Err(helper.new_error(id, format!("duplicate variable name: {}", names[0])));
+    }
+    Ok(names)
 }
 
 /// The expression, in which the names stand for the parts of the pair.

@@ -27,6 +27,8 @@ const MAX_COMPUTED_BYTES: usize = 128 << 10;
 const MAX_COMPUTED_LENGTH: usize = 256;
 /// The maximum nesting of groups, which limits the stack of the compiler.
 const MAX_DEPTH: u32 = 50;
+/// The maximum nesting that Go's `regexp` accepts.
+const MAX_DEPTH_IN_GO: u32 = 1_000;
 
 static REGEX: Type = Type::new_unspecified_type("regex");
 
@@ -37,6 +39,8 @@ pub(super) enum PatternError {
     TooLarge,
     #[error("computed regular expression is longer than {MAX_COMPUTED_LENGTH} bytes")]
     TooLong,
+    #[error("regular expression is nested more than {MAX_DEPTH} levels deep")]
+    TooDeep,
     #[error("{0}")]
     Invalid(Box<str>),
 }
@@ -94,6 +98,7 @@ impl Pattern {
         let built = PikeVM::builder().syntax(syntax::Config::new().nest_limit(MAX_DEPTH)).thompson(sizes).build(text);
         built.map(|regex| Self(Arc::new(regex))).map_err(|error| match error.size_limit() {
             Some(_) => PatternError::TooLarge,
+            None if is_valid_if_nested(text) => PatternError::TooDeep,
             None => PatternError::Invalid(error.source().map_or_else(|| error.to_string(), ToString::to_string).into()),
         })
     }
@@ -124,6 +129,11 @@ impl Pattern {
         let found = self.0.find_iter(&mut cache, text).take(limit);
         found.filter_map(|found| text.get(found.range())).map(ToOwned::to_owned).collect()
     }
+}
+
+/// Whether the text is a pattern with the nesting that Go's `regexp` accepts.
+fn is_valid_if_nested(text: &str) -> bool {
+    syntax::parse_with(text, &syntax::Config::new().nest_limit(MAX_DEPTH_IN_GO)).is_ok()
 }
 
 impl Val for Pattern {

@@ -21,6 +21,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_type(QUANTITY.to_owned())?;
     add_overload!(env, fn quantity: (CelString) -> Result<QuantityValue>)?;
     add_overload!(env, fn is_quantity: (CelString) -> CelBool)?;
+    add_overload!(env, fn sign: (QuantityValue) -> CelInt)?;
     add_member_overload!(env, fn sign: (QuantityValue) -> CelInt)?;
     add_member_overload!(env, fn is_integer: (QuantityValue) -> CelBool)?;
     add_member_overload!(env, fn as_integer: (QuantityValue) -> Result<CelInt>)?;

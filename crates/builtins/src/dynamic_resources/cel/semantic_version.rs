@@ -24,7 +24,7 @@ impl SemanticVersion {
     }
 
     fn parse_lenient(text: &str) -> Option<Self> {
-        Self::parse(&normalized(text))
+        Self::parse(&normalized(text)?)
     }
 
     /// The order of <https://semver.org>, item 11, which ignores build metadata.
@@ -33,20 +33,21 @@ impl SemanticVersion {
     }
 }
 
-fn normalized(text: &str) -> String {
+/// The text as a complete version. `None` means that it has fewer than three numbers, and more than numbers.
+fn normalized(text: &str) -> Option<String> {
     let text = text.strip_prefix('v').unwrap_or(text);
-    let end_of_numbers = text.find(['-', '+']).unwrap_or(text.len());
-    let (numbers, rest) = text.split_at(end_of_numbers);
-    let mut parts: Vec<&str> = numbers.split('.').map(without_leading_zeros).collect();
-    while parts.len() < 3 {
-        parts.push("0");
+    let mut parts: Vec<String> = text.splitn(3, '.').map(without_leading_zeros).collect();
+    if parts.len() < 3 && parts.last().is_some_and(|last| last.contains(['-', '+'])) {
+        return None;
     }
-    parts.join(".") + rest
+    parts.resize(parts.len().max(3), "0".to_owned());
+    Some(parts.join("."))
 }
 
-fn without_leading_zeros(digits: &str) -> &str {
-    let trimmed = digits.trim_start_matches('0');
-    if trimmed.is_empty() && !digits.is_empty() { "0" } else { trimmed }
+fn without_leading_zeros(part: &str) -> String {
+    let trimmed = if part.len() > 1 { part.trim_start_matches('0') } else { return part.to_owned() };
+    let has_digit = trimmed.starts_with(|first: char| first.is_ascii_digit());
+    if has_digit { trimmed.to_owned() } else { format!("0{trimmed}") }
 }
 
 impl PartialEq for SemanticVersion {

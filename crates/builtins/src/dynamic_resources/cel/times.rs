@@ -244,6 +244,16 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     declare_parts(env)
 }
 
+/// Whether `duration` reads the text.
+pub(super) fn is_duration(text: &str) -> bool {
+    parse_duration(text).is_some()
+}
+
+/// Whether `timestamp` reads the text.
+pub(super) fn is_timestamp(text: &str) -> bool {
+    text.parse::<Timestamp>().is_ok()
+}
+
 fn duration(text: &CelString<'_>) -> Result<Duration, ExecutionError> {
     let invalid = || ExecutionError::function_error("duration", format!("invalid duration {:?}", text.inner()));
     parse_duration(text.inner()).map(Duration).ok_or_else(invalid)

@@ -68,10 +68,22 @@ fn errors_of_selectors_name_the_device() {
     let selectors = cel("device.attributes['gpu.example.com'].nope == 1");
     let devices = requests(&[one("r", json!({ "selectors": selectors }))]);
     let errors = in_each(|| TestInventory::new(&[slice("p", gpus(&[json!({})]))]), &devices);
-    let places = ["", " on device gpu.example.com/p/gpu-0"];
-    for (error, place) in errors.iter().zip(places) {
-        let start = format!("claim default/claim: selector #0{place}: CEL runtime error: no such key: nope");
+    let advice = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for \
+                  optional fields";
+    let expected = [("", ""), (" on device gpu.example.com/p/gpu-0", advice)];
+    for (error, (place, advice)) in errors.iter().zip(expected) {
+        let start = format!("claim default/claim: selector #0{place}: CEL runtime error: no such key: nope{advice}");
         assert!(error[0].starts_with(&start), "{error:?}");
+    }
+}
+
+#[test]
+fn a_selector_that_cannot_be_compiled_names_no_device() {
+    let devices = requests(&[one("r", json!({ "selectors": cel("device.drivr == 'a'") }))]);
+    for error in in_each(|| TestInventory::new(&[slice("p", gpus(&[json!({})]))]), &devices) {
+        let start = "claim default/claim: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:7: undefined \
+                     field 'drivr'";
+        assert!(error[0].starts_with(start), "{error:?}");
     }
 }
 
