@@ -10,7 +10,7 @@
 //! is scheduled or PostFilter removes it.
 //!
 //! Each profile has its own instance. The instances share their allocations in flight as facts
-//! ([`berth_framework::Share`]), as all profiles of kube-scheduler share one `SharedDRAManager`.
+//! ([`berth_framework::ShareFacts`]), as all profiles of kube-scheduler share one `SharedDRAManager`.
 
 mod allocator;
 mod args;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Fact, Failure, Filter, Follow,
     HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, QueueingHint, RejectedNodes, Reserve, RestoreError, Score, Share, Sign, State, Status, Verb,
+    PreFlight, QueueingHint, RejectedNodes, Reserve, RestoreError, Score, ShareFacts, Sign, State, Status, Verb,
 };
 use berth_model::{ClusterTable, Column, Feature, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ impl BuiltIn for DynamicResources {
 plugin!(
     DynamicResources: PreEnqueue, PreFilter, Filter, PostFilter, Score, Normalize, Reserve, PreBindPreFlight, PreBind,
     QueueingHint, Sign;
-    EndCycle, Follow, Reuse, Share, State
+    EndCycle, Follow, Reuse, ShareFacts, State
 );
 
 impl Follow for DynamicResources {
@@ -405,7 +405,7 @@ impl Sign for DynamicResources {
     }
 }
 
-impl Share for DynamicResources {
+impl ShareFacts for DynamicResources {
     fn take_facts(&mut self) -> Vec<Fact> {
         self.cache.claims.take_facts()
     }

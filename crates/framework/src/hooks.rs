@@ -93,7 +93,7 @@ pub trait State {
 
 /// A hook of plugins that reserve something for pods before the API server shows it, such as devices. Other plugins and
 /// the instances of other profiles can then count it.
-pub trait Share {
+pub trait ShareFacts {
     /// The facts that were added, changed or removed since the last call. The scheduler asks after Reserve, Unreserve
     /// and PreBind, and keeps the facts as objects ([`Fact::key`]), which reach the plugins that read their kind with
     /// the other objects. A fact belongs to the profile that published it last, and only this profile can remove it.

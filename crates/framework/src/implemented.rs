@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use crate::{
-    hooks::{EndCycle, Follow, Hosted, Reuse, Share, State},
+    hooks::{EndCycle, Follow, Hosted, Reuse, ShareFacts, State},
     points::{
         Bind, Explain, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue,
         PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
@@ -24,7 +24,7 @@ macro_rules! with_every_trait {
         $callback! {
             $($arguments)*
             PreEnqueue QueueSort PreFilter Filter PostFilter PreScore Score Normalize Reserve Permit PreBindPreFlight PreBind Bind
-            PostBind QueueingHint Sign Explain EndCycle Follow State Hosted Reuse Share
+            PostBind QueueingHint Sign Explain EndCycle Follow State Hosted Reuse ShareFacts
         }
     };
 }

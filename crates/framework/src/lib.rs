@@ -41,7 +41,7 @@ pub use error::{BuildError, ConfigureError, RestoreError};
 pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use grants::{Grants, Namespaces, ObjectRule, RuleObjects};
-pub use hooks::{DeltaSource, EndCycle, Fact, Follow, Hosted, Reach, Reuse, Share, State};
+pub use hooks::{DeltaSource, EndCycle, Fact, Follow, Hosted, Reach, Reuse, ShareFacts, State};
 pub use manifest::{ClusterEvent, Manifest, Needs};
 pub use meter::{Measured, Meter, PluginTime, PointTime, Start};
 pub use object_kind::{FACTS_API_VERSION, ObjectKind};

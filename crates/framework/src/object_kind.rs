@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The `apiVersion` of the facts that plugins share ([`Share`](crate::Share)). The `kind` is the name of the plugin that
+/// The `apiVersion` of the facts that plugins share ([`ShareFacts`](crate::ShareFacts)). The `kind` is the name of the plugin that
 /// publishes the facts. Only the scheduler has these objects; the API server knows nothing of them.
 pub const FACTS_API_VERSION: &str = "facts.berth.dev/v1alpha1";
 

@@ -9,7 +9,7 @@ use berth_model::{BinaryId, ClusterTable};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hooks::{DeltaSource, EndCycle, Fact, Follow, Hosted, Reach, Reuse, Share, State},
+    hooks::{DeltaSource, EndCycle, Fact, Follow, Hosted, Reach, Reuse, ShareFacts, State},
     manifest::Manifest,
     points::{
         Bind, Call, CycleId, Explain, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight,
@@ -203,7 +203,7 @@ declare! {
     /// Says which of the plugin's answers hold for later pods.
     Reuse reuse;
     /// Shares what the plugin reserved with other plugins and profiles.
-    Share sharing;
+    ShareFacts sharing;
 }
 
 /// The trait of an extension point, such as `dyn Filter`, for code that treats all points alike.
@@ -237,9 +237,9 @@ impl dyn Plugin + '_ {
         }
     }
 
-    /// [`Share::take_facts`].
+    /// [`ShareFacts::take_facts`].
     pub fn take_facts(&mut self) -> Vec<Fact> {
-        self.sharing().map(Share::take_facts).unwrap_or_default()
+        self.sharing().map(ShareFacts::take_facts).unwrap_or_default()
     }
 
     /// [`Reuse::reach`].

@@ -78,7 +78,7 @@ pub struct Instance {
     is_hosted: bool,
     /// Whether the plugin has the hook Reuse.
     has_reuse: bool,
-    /// Whether the plugin has the hook Share.
+    /// Whether the plugin has the hook ShareFacts.
     shares: bool,
     /// The messages for which the plugin had no time, the oldest first. The plugin receives them before its next
     /// question.

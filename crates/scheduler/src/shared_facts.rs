@@ -1,4 +1,4 @@
-//! The facts that plugins share ([`berth_framework::Share`]): what they reserved for pods and the API server does not
+//! The facts that plugins share ([`berth_framework::ShareFacts`]): what they reserved for pods and the API server does not
 //! show yet. The cache has them as objects, so all plugins that read their kinds get them with the next delta.
 
 use std::{collections::BTreeMap, sync::Arc};

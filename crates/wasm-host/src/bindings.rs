@@ -9,7 +9,7 @@ wasmtime::component::bindgen!({
     world: "all",
 });
 
-/// The interface by which the program's own plugins share facts ([`berth_framework::Share`]). It is not a part of the
+/// The interface by which the program's own plugins share facts ([`berth_framework::ShareFacts`]). It is not a part of the
 /// contract with authors, so its text is only here and in the SDK for Rust.
 #[allow(dead_code, reason = "generated")]
 mod built_in {

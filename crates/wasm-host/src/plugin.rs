@@ -484,8 +484,8 @@ impl Plugin for ComponentPlugin {
             Hook::State if self.component.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
             // Answers that are kept while the plugin is passed over would lack its part.
             Hook::Reuse if self.component.indices.has_reuse() && !self.is_passed_over => Some(HookRef::Reuse(self)),
-            Hook::Share if self.component.indices.has_shared_facts() => Some(HookRef::Share(self)),
-            Hook::State | Hook::Follow | Hook::Reuse | Hook::Share => None,
+            Hook::ShareFacts if self.component.indices.has_shared_facts() => Some(HookRef::ShareFacts(self)),
+            Hook::State | Hook::Follow | Hook::Reuse | Hook::ShareFacts => None,
         }
     }
 }

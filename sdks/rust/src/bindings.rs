@@ -114,7 +114,7 @@ interface!(sign, "berth:sdk/sign", "package berth:sdk; world sign { export berth
 interface!(reuse, "berth:sdk/reuse", "package berth:sdk; world reuse { export berth:scheduler/reuse@0.2.0; }");
 interface!(explain, "berth:sdk/explain", "package berth:sdk; world explain { export berth:scheduler/explain@0.2.0; }");
 interface!(state, "berth:sdk/state", "package berth:sdk; world state { export berth:scheduler/state@0.2.0; }", {});
-// The program's own plugins export this interface, which is not a part of the contract (`Share` in berth-framework).
+// The program's own plugins export this interface, which is not a part of the contract (`ShareFacts` in berth-framework).
 interface!(
     shared_facts,
     "sharing",

@@ -70,7 +70,7 @@ macro_rules! export_cycle {
     (Sign $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (State $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (Follow $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
-    (Share $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (ShareFacts $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     ($($in_cycle:ident)+) => { $crate::export_interface!(cycle); };
 }
 
@@ -162,7 +162,7 @@ macro_rules! export_trait {
     (Reuse) => {
         $crate::export_interface!(reuse);
     };
-    (Share) => {
+    (ShareFacts) => {
         $crate::export_interface!(shared_facts);
     };
 }

@@ -13,7 +13,7 @@ use berth_framework::{
     EventSubject, Fact, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
     PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter,
     PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, RejectedNodes, Reserve,
-    RestoreError, Score, Share, Sign, State, Status,
+    RestoreError, Score, ShareFacts, Sign, State, Status,
 };
 use berth_model::{
     BinaryId, ClusterTable, Digest, Features, NodeIdx, NodeSet, Pod, Release, Sym, Time, api, cluster_table::at,
@@ -175,7 +175,7 @@ impl Plugin for Fake {
             Hook::EndCycle => Some(HookRef::EndCycle(self)),
             Hook::Hosted => Some(HookRef::Hosted(self)),
             Hook::State => self.with(|script| script.state.is_some()).then_some(HookRef::State(self)),
-            Hook::Share => Some(HookRef::Share(self)),
+            Hook::ShareFacts => Some(HookRef::ShareFacts(self)),
             Hook::Follow | Hook::Reuse => None,
         }
     }
@@ -233,7 +233,7 @@ fn points() -> Points {
     points.into_iter().collect()
 }
 
-impl Share for Fake {
+impl ShareFacts for Fake {
     fn take_facts(&mut self) -> Vec<Fact> {
         self.with(|script| std::mem::take(&mut script.facts))
     }

@@ -80,7 +80,7 @@ impl Plugin for Watched {
             Hook::EndCycle => Some(HookRef::EndCycle(self)),
             Hook::Hosted => Some(HookRef::Hosted(self)),
             Hook::Reuse => Some(HookRef::Reuse(self)),
-            Hook::Follow | Hook::State | Hook::Share => None,
+            Hook::Follow | Hook::State | Hook::ShareFacts => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use berth_framework::{
     Bind, Call, Code, DryRun, DryRunCase, Effect, Explain, Fact, Failure, Filter, HintCall, Normalize, Permit,
     PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, Share, Sign,
+    PreFlight, PreScore, QueueSort, QueueingHint, Reach, RejectedNodes, Reserve, RestoreError, Score, ShareFacts, Sign,
     State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
@@ -494,7 +494,7 @@ impl Explain for ComponentPlugin {
     }
 }
 
-impl Share for ComponentPlugin {
+impl ShareFacts for ComponentPlugin {
     /// No facts after a fault: the next instance gets the facts of the lost one with its first delta.
     fn take_facts(&mut self) -> Vec<Fact> {
         if self.instance.is_none() {
