@@ -193,8 +193,6 @@ fn chart(axis: &Axis, points: &[Point]) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     const CSV: &str = include_str!("../../../docs/src/curves/curves.csv");
     const SIZING: &str = include_str!("../../../docs/src/operating.md");
 
