@@ -12,7 +12,6 @@ mod failure;
 mod kube_scheduler;
 mod logging;
 mod manifests;
-mod name_service;
 mod options;
 mod pack;
 mod page;
@@ -46,7 +45,7 @@ use crate::{
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    name_service::use_built_in_modules();
+    berth_cluster::use_built_in_name_services();
     if let Some(arguments) = kube_scheduler::arguments(std::env::args_os()) {
         return kube_scheduler::run(arguments);
     }

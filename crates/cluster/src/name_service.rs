@@ -8,7 +8,7 @@
 /// `/etc/passwd` gives users. A program that loads glibc follows `/etc/nsswitch.conf`.
 ///
 /// Call this before the first lookup, while the process has one thread.
-pub(crate) fn use_built_in_modules() {
+pub fn use_built_in_name_services() {
     #[cfg(all(target_os = "linux", target_env = "gnu", target_feature = "crt-static"))]
     for (database, services) in [(c"hosts", c"files dns"), (c"passwd", c"files"), (c"services", c"files")] {
         configure(database, services);
