@@ -9,6 +9,7 @@ mod binding_conditions;
 mod informers;
 mod meta;
 mod process;
+mod process_usage;
 mod registration;
 mod releases;
 mod reset;
@@ -347,7 +348,7 @@ impl Metrics {
     fn gather(&self) -> Vec<MetricFamily> {
         raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
         self.rest_client.refresh(SystemTime::now());
-        self.process.read_runtime();
+        self.process.read();
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         self.registry.gather()
     }

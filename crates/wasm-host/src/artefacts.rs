@@ -20,7 +20,7 @@ use std::{
 };
 
 use berth_model::Digest;
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 use wasmtime::component::Component;
 
@@ -144,7 +144,7 @@ impl Artefacts {
     }
 
     fn mac(&self, purpose: &[u8], digest: Digest, content: &[u8]) -> Hmac<Sha256> {
-        let mut mac = Hmac::new((&self.key).into());
+        let mut mac = Hmac::<Sha256>::new((&self.key).into());
         mac.update(purpose);
         mac.update(digest.to_string().as_bytes());
         mac.update(&self.compiler.to_le_bytes());

@@ -3,10 +3,11 @@
 
 use berth_config::feature_gates::{FeatureGate, Gates};
 use berth_model::Release;
-use prometheus::{IntGaugeVec, process_collector::ProcessCollector};
+use prometheus::IntGaugeVec;
 use tokio::runtime::Handle;
 
 use super::{
+    process_usage::ProcessUsage,
     registration::{
         Registration,
         Stability::{self, Alpha, Beta},
@@ -32,6 +33,7 @@ pub(super) struct ProcessMetrics {
     async_tasks: IntGaugeVec,
     async_workers: IntGaugeVec,
     async_queue: IntGaugeVec,
+    usage: ProcessUsage,
 }
 
 impl ProcessMetrics {
@@ -59,10 +61,9 @@ impl ProcessMetrics {
         let async_workers = add.gauge(own, "berth_async_workers", "Threads of the asynchronous runtime.", &[]);
         let help = "Tasks that wait in the queue that all threads of the asynchronous runtime share.";
         let async_queue = add.gauge(own, "berth_async_queue_depth", help, &[]);
-        if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
-            tracing::warn!(%error, "process metrics are not exported");
-        }
-        let metrics = Self { build_info, feature_enabled, version_info, async_tasks, async_workers, async_queue };
+        let usage = ProcessUsage::new(add);
+        let metrics =
+            Self { build_info, feature_enabled, version_info, async_tasks, async_workers, async_queue, usage };
         metrics.show(&Gates::default());
         metrics
     }
@@ -86,8 +87,9 @@ impl ProcessMetrics {
         }
     }
 
-    /// Reads the figures of the asynchronous runtime to which the caller belongs, if there is one.
-    pub(super) fn read_runtime(&self) {
+    /// Reads the figures of the process, and of the asynchronous runtime to which the caller belongs, if there is one.
+    pub(super) fn read(&self) {
+        self.usage.read();
         let Ok(runtime) = Handle::try_current() else { return };
         let runtime = runtime.metrics();
         for (gauge, value) in [

@@ -310,8 +310,8 @@ fn the_guide_gives_the_labels_of_each_metric() {
         let in_guide = if in_guide.is_empty() { "-".to_owned() } else { in_guide.join(",") };
         for found in name.captures_iter(names).filter_map(|it| Some(it.get(1)?.as_str())) {
             let is_it = |it: &&Registered| it.name == found || it.name.strip_prefix("scheduler_") == Some(found);
-            // The metrics of the process are not registered. The guide names only some labels of this one.
             let Some(metric) = add.registered.iter().find(is_it) else { continue };
+            // The guide names only some labels of this one.
             if metric.name != "kubernetes_build_info" {
                 assert_eq!(in_guide, metric.labels, "{found}");
                 n_compared += 1;
