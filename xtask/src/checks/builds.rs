@@ -13,10 +13,6 @@ use anyhow::Result;
 
 use crate::output_of;
 
-/// Crates of wasmtime that generate code for an interpreter when wasmtime is built. They are small, and only wasmtime
-/// decides their features.
-const TWICE: [&str; 3] = ["cranelift-bitset", "pulley-interpreter", "wasmtime-internal-core"];
-
 /// The sets of features with which each crate is compiled, by the crate's name and version.
 type Builds<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>;
 
@@ -27,7 +23,7 @@ pub(super) fn check() -> Result<Vec<String>> {
 }
 
 /// A line for each crate: its name, its version, marks that do not matter, `|`, and its features. With a target, even
-/// the machine's own, cargo tells the features for build scripts from the features for the program.
+/// the machine's own, cargo lists the features for build scripts and those for the program separately.
 fn tree(package: &str) -> Result<String> {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let arguments = "--edges normal,build --prefix none --format {p}|{f} --target host-tuple --locked";
@@ -51,7 +47,7 @@ fn builds(tree: &str) -> Builds<'_> {
 fn complaints(program: &Builds<'_>, xtask: &Builds<'_>) -> Vec<String> {
     let mut complaints = Vec::new();
     for ((name, version), features) in program {
-        if features.len() > 1 && !TWICE.contains(name) {
+        if features.len() > 1 {
             complaints.push(format!(
                 "{name} {version} is compiled twice, with different features: for the program and for its build \
                  scripts. Name the features of the program in crates/plugin-builder/Cargo.toml; `cargo tree --package \
@@ -76,8 +72,7 @@ mod tests {
 
     #[test]
     fn only_other_features_of_the_same_version_are_a_complaint() {
-        let tree = "syn v2.0.119|full\nsyn v3.0.9|derive\nlibc v0.2.191|std\n\nlibc v0.2.191|std (*)\n\
-                    pulley-interpreter v48.0.8|\npulley-interpreter v48.0.8|std\n[build-dependencies]\n";
+        let tree = "syn v2.0.119|full\nsyn v3.0.9|derive\nlibc v0.2.191|std\n\nlibc v0.2.191|std (*)\n";
         assert_eq!(complaints(&builds(tree), &Builds::new()), Vec::<String>::new());
         let tree = "wasmparser v0.254.2|serde,std\nwasmparser v0.254.2|std (*)\n";
         let twice = complaints(&builds(tree), &Builds::new());
