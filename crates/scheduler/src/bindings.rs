@@ -9,6 +9,7 @@ mod binding;
 mod binding_failure;
 mod device_shares;
 mod effects;
+mod ends;
 mod follow;
 pub(crate) mod granted;
 mod inbox;

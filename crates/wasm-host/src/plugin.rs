@@ -9,12 +9,13 @@ mod pending;
 mod placed_classes;
 mod points;
 mod shown_pods;
+mod start;
 
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
-    BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, OutOfTime,
-    Plugin, PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
+    BuildError, Call, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, OutOfTime, Plugin,
+    PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
 };
 use berth_model::{Delta, NodeSet, Pod, PodUid};
 
@@ -23,6 +24,7 @@ use self::{
     pending::{KeptChanges, PendingChanges},
     placed_classes::PlacedClasses,
     shown_pods::ShownPods,
+    start::start,
 };
 use crate::{
     bindings::{
@@ -30,7 +32,7 @@ use crate::{
         types,
     },
     component::LoadedComponent,
-    convert::{lower, on_one_line},
+    convert::lower,
     cpu_time::thread_time,
     fault::{CallError, InstanceFault},
     instance::{CallContext, Instance, TimeLimit, guest},
@@ -415,45 +417,6 @@ impl ComponentPlugin {
         rows.clear();
         rows.extend_from_slice(nodes.words());
         rows
-    }
-}
-
-/// The reason why there is no instance.
-#[derive(Debug, thiserror::Error)]
-enum StartFailure {
-    #[error("{0}")]
-    Instantiation(String),
-    /// The plugin refused its arguments, with this text.
-    #[error("{0}")]
-    Refused(ConfigureError),
-    #[error("{title} {fault}")]
-    Faulty { title: String, fault: InstanceFault },
-}
-
-impl From<StartFailure> for BuildError {
-    fn from(failure: StartFailure) -> Self {
-        match failure {
-            StartFailure::Refused(refusal) => BuildError::Refused(refusal),
-            StartFailure::Instantiation(_) | StartFailure::Faulty { .. } => BuildError::Start(failure.to_string()),
-        }
-    }
-}
-
-/// Makes a configured instance.
-fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailure> {
-    let failed = |error| StartFailure::Instantiation(format!("{} {error}", component.title()));
-    let mut instance = Instance::new(component).map_err(failed)?;
-    let configured = instance.call(component, "configure", TimeLimit::Lifecycle, |context| {
-        Ok(guest(&context.exports.lifecycle)?.call_configure(context.store, args)?)
-    });
-    match configured {
-        Ok(Ok(())) => Ok(instance),
-        Ok(Err(reason)) => {
-            let end = reason.floor_char_boundary(component.limits.text_bytes);
-            let reason = on_one_line(reason.get(..end).unwrap_or_default().to_owned());
-            Err(StartFailure::Refused(ConfigureError::new(reason)))
-        }
-        Err(fault) => Err(StartFailure::Faulty { title: component.title(), fault }),
     }
 }
 
