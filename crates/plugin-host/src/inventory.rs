@@ -2,6 +2,9 @@
 //!
 //! The registry decides which binary serves, and this module passes the facts to the registry. The module also applies
 //! the limits, and decides from its needs and its grants whether a binary may serve at all.
+//!
+//! [`PluginInventory::take_in`] is the only entry for binaries, at the start and later. A finding is ignored if the
+//! settings no longer let the plugin come from where it was found.
 
 mod profiles;
 

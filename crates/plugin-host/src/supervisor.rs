@@ -2,7 +2,13 @@
 //! to the scheduler.
 //!
 //! The registry decides, and this module carries out the consequences. [`Notice`] says where each consequence is
-//! reported.
+//! reported. The task ends only with the session. If it ends earlier, the process ends.
+//!
+//! # Surprises
+//! - A swap is only asked for here. Its result arrives later as [`Supervision::Swapped`], so `causes`, `restarts` and
+//!   `sent_swaps` remember what was asked.
+//! - The task may wait until the scheduling thread takes an event. The scheduling thread never waits for this task.
+//! - Building profiles takes seconds. Messages that arrive in this time wait.
 
 use std::{
     collections::BTreeMap,

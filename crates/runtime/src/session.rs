@@ -1,5 +1,18 @@
 //! A running scheduler on one API server, with all parts that `berth run`, `berth sandbox` and `berth demo` start and
 //! stop.
+//!
+//! [`Session::start`] lists the parts in the order in which they start. A session owns its tasks and the scheduling
+//! thread. It begins with the metrics, the probes and the tasks of a [`Front`], which answers before anything is
+//! loaded.
+//!
+//! # End
+//! [`Session::run_until`] ends the session when its work is done, when another replica may lead, or when a part ends
+//! that should not end. After the work, bindings in progress have [`DRAIN`] to finish, and unwritten events have
+//! [`FLUSH`]. If another replica may already schedule, nothing is finished.
+//!
+//! # Surprises
+//! - The admin socket is optional unless the command line names it: a socket that cannot be made is only logged.
+//! - A task may return because the scheduling thread has ended. The reason of the thread is then reported.
 
 use std::{
     net::SocketAddr,

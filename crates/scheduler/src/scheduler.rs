@@ -1,4 +1,20 @@
 //! The scheduler's parts and its interface: events, cycles, actions. This module only passes calls on.
+//!
+//! The caller owns time and threads. It passes events to [`Scheduler::handle`], calls [`Scheduler::run`] as long as
+//! there is more to do, and takes actions, measurements and records after each call. Nothing happens between two calls.
+//! [`Scheduler::next_wakeup`] says when a call is due without an event.
+//!
+//! # Default
+//! Without further settings a scheduler has no clock, so it measures nothing. It has no accounts of time, so no pod
+//! waits for the time of plugins, and it has no extenders. No cycle begins before [`Event::Synced`].
+//!
+//! # End
+//! After [`Event::Shutdown`] no cycle and no binding begins. [`Scheduler::outstanding`] counts the bindings that were
+//! sent and not answered. The caller waits for these, or drops the scheduler without them.
+//!
+//! # Surprises
+//! - Objects that are not plain data, such as profiles, stand in [`HostObjects`]. Events and actions only name them.
+//! - A replaced plugin is kept until [`Scheduler::drain_retired`], because dropping it takes a while.
 
 mod following;
 

@@ -1,8 +1,23 @@
-//! A configured plugin, which the scheduler calls through the instance that serves at the time.
+//! A component behind the framework's traits, for one profile. The scheduler calls it through the instance that serves
+//! at the time.
 //!
-//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of
-//! service; another part of the program makes its successor. The replica must know the symbols of pods, so `sync` comes
-//! before every call, also outside of cycles. A plugin that is not called is informed of pods later.
+//! The plugin is made with a configured instance that knows nothing of the cluster. `sync` gives the instance the
+//! changes since the last `sync`. The replica must know the symbols of pods, so `sync` comes before every call, also
+//! outside of cycles.
+//!
+//! # End of an instance
+//! A fault drops the instance, and with it all data about its cycles, its classes of pods and its pending changes. The
+//! call returns an error. From then on the plugin is out of service: this module never makes a second instance. Another
+//! part of the program replaces the whole plugin.
+//!
+//! # Surprises
+//! - Changes of pods wait in `pending` until the instance is asked something, and in `kept` while it has no time. So
+//!   `replica` may be ahead of the instance.
+//! - Pods of one equivalence class may share one cycle (`classes`). The cycle of a call may then have begun with
+//!   another pod.
+//! - A plugin that is passed over, because it has no time and its pods need not wait for it, has no extension point but
+//!   Reserve.
+//! - A fault while pending changes are delivered belongs to no pod, although a pod caused the call.
 
 mod classes;
 mod pending;
