@@ -299,12 +299,6 @@ impl Scheduler {
         self.context.drain_actions()
     }
 
-    /// The actions, which are not removed.
-    #[must_use]
-    pub fn pending_actions(&self) -> &[Action] {
-        self.context.actions()
-    }
-
     /// The measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
         self.context.take_observations()

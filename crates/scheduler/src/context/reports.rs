@@ -141,10 +141,6 @@ impl Context {
         self.outbox.has_room_for_bytes(plugin, bytes)
     }
 
-    pub(crate) fn actions(&self) -> &[Action] {
-        self.outbox.actions()
-    }
-
     pub(crate) fn drain_actions(&mut self) -> Drain<'_, Action> {
         self.outbox.drain_actions()
     }
