@@ -46,7 +46,8 @@ pub use self::{
     options::{PluginHostOptions, Sources},
     preparing::prepare,
     report::{
-        Complaint, Grants, Limits, Needs, OrderReport, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary,
+        Complaint, GrantsReport, LimitsReport, NeedsReport, OrderReport, PluginReport, ProbationReport,
+        QuarantinedBinary, ServingBinary,
     },
     rules::{Granted, GrantsHint, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},

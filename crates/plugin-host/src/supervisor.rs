@@ -45,7 +45,7 @@ use crate::{
     provenance::CurrentProvenance,
     pulls::{PullOrder, Pulls},
     ready_binary::ReadyBinary,
-    report::{self, Grants, OrderReport, PluginReport},
+    report::{self, GrantsReport, OrderReport, PluginReport},
     sent_swaps::{SentSwaps, SwapResults},
     settings_file::{self, HostFile, SettingsFileError},
     standing::standing,
@@ -317,13 +317,13 @@ impl Supervisor {
     fn grants(&self) -> BTreeMap<PluginName, Value> {
         let inventory = &self.inventory;
         let names = inventory.names().chain(inventory.rules().settings.named());
-        let grants = |name: &PluginName| json!(Grants::from(&inventory.granted(name, None)));
+        let grants = |name: &PluginName| json!(GrantsReport::from(&inventory.granted(name, None)));
         names.map(|name| (name.clone(), grants(name))).collect()
     }
 
     fn audit_grants(&self, mut before: BTreeMap<PluginName, Value>) {
         for (name, new) in self.grants() {
-            let old = before.remove(&name).unwrap_or_else(|| json!(Grants::default()));
+            let old = before.remove(&name).unwrap_or_else(|| json!(GrantsReport::default()));
             if old != new {
                 self.tell(&name, By::PluginConfig, Notice::GrantsChanged { old, new });
             }
