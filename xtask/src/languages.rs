@@ -145,6 +145,8 @@ const GO: &[&str] = &[
     "methods_without_a_line::go_with_pods",
     "methods_without_a_line::go_with_columns_and_json",
     "methods_without_a_line::go_with_a_hint",
+    "methods_without_a_line::go_with_a_hint_that_searches_all_nodes",
+    "mistakes::go::a_component_has_the_names_of_its_functions",
     "mistakes::go::an_annotation_of_an_events_node_is_told",
     "the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own",
     "what_if::the_example_in_go_is_answered_by_a_running_scheduler",
