@@ -166,7 +166,7 @@ impl Profile {
         self.instances.get(plugin.index()).map_or(&UNKNOWN, |instance| &instance.name)
     }
 
-    /// The binary that answers for a plugin; `None` if a stand-in answers.
+    /// The binary that answers for a plugin; `None` if a placeholder answers.
     #[must_use]
     pub fn binary(&self, plugin: PluginIdx) -> Option<BinaryId> {
         self.instances.get(plugin.index())?.plugin.version().binary
@@ -216,8 +216,8 @@ impl Profile {
             let place = before.instances.iter().position(|old| old.name == instance.name);
             let goes_on = place.and_then(|place| before.instances.get_mut(place)).is_some_and(|old| {
                 let (is_old, is_new) = (old.plugin.version(), instance.plugin.version());
-                // A stand-in says why the binary is missing. The new stand-in has the newer reason, so it replaces the
-                // old stand-in.
+                // A placeholder says why the binary is missing. The new placeholder has the newer reason, so it
+                // replaces the old placeholder.
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
@@ -578,7 +578,7 @@ impl Instance {
     }
 }
 
-/// A placeholder for a plugin that is being called and may not be called again.
+/// The plugin in place of a plugin that is being called and may not be called again.
 struct TakenOut;
 
 impl Plugin for TakenOut {

@@ -10,7 +10,7 @@ pub(crate) struct ProfileSlot {
     given: Given,
     /// The binary that the profile keeps if it cannot use the given binary.
     before: Given,
-    /// The binary that the profile reported to use; `None` for a stand-in.
+    /// The binary that the profile reported to use; `None` for a placeholder.
     taken: Option<BinaryId>,
     restart: Option<Restart>,
 }
@@ -26,7 +26,7 @@ pub struct Restart {
     pub reason: String,
 }
 
-/// A service of a plugin in a form that can be compared: the id of the binary, or the reason for the stand-in.
+/// A service of a plugin in a form that can be compared: the id of the binary, or the reason for the placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     Binary(BinaryId),
@@ -35,7 +35,7 @@ enum Given {
 }
 
 impl ProfileSlot {
-    /// The slot of a profile that was just built with this service: a binary or a stand-in.
+    /// The slot of a profile that was just built with this service: a binary or a placeholder.
     pub(crate) fn new<B>(service: &Service<B>) -> Self {
         let given = Given::of(service);
         Self { before: given.clone(), taken: service.id(), given, restart: None }
