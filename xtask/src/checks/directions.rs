@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
         &[],
     ),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
-    rule("berth-kube-flags", &["berth-config", "berth-framework", "berth-model"], &["clap"]),
+    rule("berth-kube-flags", &["berth-config", "berth-model"], &["clap"]),
     rule(
         "berth-bench",
         &[

@@ -29,12 +29,12 @@ pub(super) enum StaticType {
     Named(&'static str, Rc<[StaticType]>),
 }
 
-/// Which names a text has: cel-go has two texts of a type.
+/// The names in the text of a type: cel-go has two texts of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
-    /// In the mistakes of a part, such as `timestamp`.
+    /// The names in the mistakes of a part, such as `timestamp`.
     OfMistakes,
-    /// Of the whole expression's type, such as `google.protobuf.Timestamp`.
+    /// The names in the type of a whole expression, such as `google.protobuf.Timestamp`.
     Declared,
 }
 
