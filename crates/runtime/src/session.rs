@@ -110,7 +110,7 @@ pub struct Session {
 }
 
 /// The clients of the API server, and their counters.
-struct Outside {
+struct ClusterClients {
     client: Client,
     hostname: String,
     writer: Writer,
@@ -133,7 +133,7 @@ pub async fn settings(scheduling: &Options, overrides: Overrides) -> Result<Sett
     spawn_blocking(reading).await.context("the task that loads the plugins failed")?
 }
 
-impl Outside {
+impl ClusterClients {
     fn new(connection: Connection, settings: &Settings, audit: AuditLog, metrics: Arc<Metrics>) -> Self {
         let client = connection.observed_client(Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let limits = &settings.client_connection;
@@ -209,10 +209,10 @@ impl Session {
         settings.ignore_managed_resources();
         let running = RunningConfiguration::new(settings.clone());
         let audit = AuditLog::open(scheduling.audit_log.as_deref())?;
-        let outside = Outside::new(connection, &settings, audit, metrics);
-        let Outside { client, recorder, sinks, .. } = &outside;
+        let clients = ClusterClients::new(connection, &settings, audit, metrics);
+        let ClusterClients { client, recorder, sinks, .. } = &clients;
         let metrics = &sinks.metrics;
-        let traces = Traces::start(traces, metrics.traces.clone(), &outside.hostname, &mut tasks)?;
+        let traces = Traces::start(traces, metrics.traces.clone(), &clients.hostname, &mut tasks)?;
         // One request of each copy, and one request for totals. Further requests wait.
         let (requests, follow) = mpsc::channel(3);
         let follower =
@@ -255,10 +255,10 @@ impl Session {
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
         let (events, incoming) = mpsc::channel(EVENTS_BOUND);
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
-        let (election, turn) = Election::start(client, &settings, &scheduling.gates, &outside.hostname);
+        let (election, turn) = Election::start(client, &settings, &scheduling.gates, &clients.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
-        let executor = outside.executor(&events, current_extenders, &traces, scheduling);
+        let executor = clients.executor(&events, current_extenders, &traces, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(
             plugins.inventory.settle_pod_json(),
@@ -276,7 +276,7 @@ impl Session {
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
             watch_requests: watch_requests.clone(),
-            writer: outside.writer.clone(),
+            writer: clients.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
             sinks: sinks.clone(),
@@ -285,10 +285,10 @@ impl Session {
         let thread = SchedulingThread::spawn(Parts {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
                 .with_time(plugins.engine.time().clone())
-                .with_objects(outside.objects.clone())
+                .with_objects(clients.objects.clone())
                 .with_traces(traces.sampling()),
             sources: Sources { events: incoming, faults, follow },
-            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone(), traces.clone()),
+            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, clients.objects.clone(), traces.clone()),
             metrics: Arc::clone(metrics),
             history: sinks.history.clone(),
             health: health.clone(),
@@ -306,8 +306,8 @@ impl Session {
         let informers = Arc::new(Informers::new(Arc::clone(metrics)));
         let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), informers, begin);
         tasks.spawn("the watch of the cluster", watching);
-        outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
-        let Outside { recorder, sinks: Sinks { metrics, audit, .. }, .. } = outside;
+        clients.supervise(&events, plugins, scheduling, started, &mut tasks)?;
+        let ClusterClients { recorder, sinks: Sinks { metrics, audit, .. }, .. } = clients;
         Ok(Self { events, thread, recorder, health, election, metrics, audit, traces, tasks, page })
     }
 

@@ -35,7 +35,7 @@ use berth_framework::{
 use berth_model::{Delta, NodeSet, Pod, PodUid};
 
 use self::{
-    classes::{Classes, Participation, Standing, is_about_pods_only},
+    classes::{ClassState, Classes, Participation, is_about_pods_only},
     pending::{KeptChanges, PendingChanges},
     placed_classes::PlacedClasses,
     shown_pods::ShownPods,
@@ -226,17 +226,17 @@ impl ComponentPlugin {
         if !self.component.indices.has_reuse() {
             return self.begin(call).map(|()| own);
         }
-        let reach = match self.classes.standing(call.pod) {
-            Standing::Known(reach) if reach.is_nothing() => return Ok(Participation::Skipped),
-            Standing::Known(reach) => {
+        let reach = match self.classes.state(call.pod) {
+            ClassState::Known(reach) if reach.is_nothing() => return Ok(Participation::Skipped),
+            ClassState::Known(reach) => {
                 if let Some(cycle) = self.classes.shared_with(call.pod) {
                     return Ok(Participation::In(cycle));
                 }
                 self.begin(call)?;
                 reach
             }
-            Standing::New => return self.begin(call).map(|()| own),
-            Standing::Seen => {
+            ClassState::New => return self.begin(call).map(|()| own),
+            ClassState::Seen => {
                 self.begin(call)?;
                 self.learn_reach(call.cycle, call.pod)?
             }
@@ -277,10 +277,10 @@ impl ComponentPlugin {
         if !self.component.indices.has_reuse() {
             return Ok(false);
         }
-        let reach = match self.classes.standing(pod) {
-            Standing::New => return Ok(false),
-            Standing::Known(reach) => reach,
-            Standing::Seen => {
+        let reach = match self.classes.state(pod) {
+            ClassState::New => return Ok(false),
+            ClassState::Known(reach) => reach,
+            ClassState::Seen => {
                 self.tell(BEFORE_CYCLES, pod)?;
                 let reach = self.learn_reach(BEFORE_CYCLES, pod);
                 self.end(BEFORE_CYCLES);
