@@ -423,7 +423,7 @@ impl Profile {
 
     /// Whether messages wait for plugins.
     #[must_use]
-    pub fn has_news(&self) -> bool {
+    pub fn has_messages(&self) -> bool {
         self.instances.iter().any(|instance| !instance.unsent.is_empty())
     }
 

@@ -267,7 +267,7 @@ impl Scheduler {
     /// than the share of all plugins.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
-        if bindings.is_any_ready() || context.profiles().has_news() {
+        if bindings.is_any_ready() || context.profiles().has_messages() {
             context.while_idle(|context| {
                 bindings.go_on_announcing(context);
                 bindings.go_on(context);
@@ -288,7 +288,7 @@ impl Scheduler {
         let waits_for_time = bindings.is_any_ready()
             || context.waits_for_time()
             || context.has_unasked_gates()
-            || context.profiles().has_news();
+            || context.profiles().has_messages();
         let has_time = waits_for_time.then(|| self.context.now() + Self::LOOK_FOR_TIME_AFTER);
         let wakeups = [self.context.next_wakeup(), self.bindings.next_deadline(), has_time];
         wakeups.into_iter().flatten().min()

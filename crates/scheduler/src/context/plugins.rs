@@ -226,7 +226,7 @@ impl Context {
     /// Passes waiting messages to plugins, as far as the plugins and the turn have time.
     pub(crate) fn deliver_messages(&mut self) {
         let now = self.outbox.now();
-        for scheduler_name in self.profiles.with_news() {
+        for scheduler_name in self.profiles.with_messages() {
             while self.has_room()
                 && self.profiles.get_mut(scheduler_name).is_some_and(|it| it.deliver_message(now, self.cache.table()))
             {
