@@ -17,7 +17,7 @@ pub struct PlacementReason {
 }
 
 /// Sends the reason of each placement once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PlacementReasons {
     /// The channel; `None` if the reasons are not requested.
     sink: Option<mpsc::UnboundedSender<PlacementReason>>,

@@ -1,7 +1,8 @@
-//! The parts of a session that answer readers: the copy that follows the scheduler, explanations, what-if questions, the
-//! page, and the endpoints of all of these.
+//! The parts of a session that answer readers: the copy that follows the scheduler, explanations, what-if questions,
+//! the page, and the endpoints of all of these.
 //!
-//! The admin socket is optional unless the command line names it: a socket that cannot be made is otherwise only logged.
+//! The admin socket is optional unless the command line names it: otherwise a socket that cannot be made is only
+//! logged.
 
 use std::{
     sync::{Arc, Mutex},
