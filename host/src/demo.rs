@@ -170,7 +170,7 @@ impl Outcome {
     fn new(namespace: &str, name: &str, pod: &api::Pod, reason: Option<&PlacementReason>) -> Self {
         let node = (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone());
         let why = match (&node, reason, condition(pod)) {
-            (Some(_), Some(reason), _) => reason.why(),
+            (Some(_), Some(reason), _) => reason.choice.why(),
             (Some(_), None, _) => "named in its manifest".to_owned(),
             (None, _, Some(condition)) if condition.message.is_empty() => condition.reason.clone(),
             (None, _, Some(condition)) => condition.message.clone(),

@@ -3,8 +3,6 @@
 //!
 //! The crate `kube-flags` lists the flags and reads them. This module turns the flags into the options of `berth run`.
 
-#[cfg(test)]
-mod manifests;
 mod metrics;
 mod streams;
 
@@ -266,6 +264,8 @@ fn fields(given: &Given) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
+    mod manifests;
+
     use super::*;
 
     fn given(arguments: &[&str]) -> Given {

@@ -2,6 +2,7 @@
 
 mod builds;
 mod circles;
+mod dependencies;
 mod directions;
 mod documentation;
 mod files;
@@ -28,6 +29,7 @@ pub(crate) fn tidy() -> Result<()> {
     let packages = packages::all()?;
     let complaints = [
         builds::check()?,
+        dependencies::check(&packages)?,
         directions::check()?,
         files::check(&packages)?,
         circles::check(&packages)?,

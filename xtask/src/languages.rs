@@ -145,6 +145,8 @@ const GO: &[&str] = &[
     "methods_without_a_line::go_with_pods",
     "methods_without_a_line::go_with_columns_and_json",
     "methods_without_a_line::go_with_a_hint",
+    "methods_without_a_line::go_with_a_hint_that_searches_all_nodes",
+    "mistakes::go::a_component_has_the_names_of_its_functions",
     "mistakes::go::an_annotation_of_an_events_node_is_told",
     "the_example_in_go_finds_the_node_group_for_a_plugin_of_ones_own",
     "what_if::the_example_in_go_is_answered_by_a_running_scheduler",
@@ -156,6 +158,23 @@ mod tests {
 
     use super::*;
 
+    /// The texts of all sources below a folder of the repository.
+    fn sources(folder: &str) -> Vec<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+        let (mut folders, mut texts): (Vec<PathBuf>, Vec<String>) = (vec![root], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "rs") {
+                    texts.push(fs::read_to_string(path).unwrap());
+                }
+            }
+        }
+        texts
+    }
+
     /// The names of the tests in a file, without the tests that a macro makes.
     fn names(text: &str) -> Vec<String> {
         let after = text.split("#[test]").skip(1);
@@ -163,27 +182,30 @@ mod tests {
         after.filter_map(name).filter(|name| !name.starts_with('$')).collect()
     }
 
+    /// The last parts of the names that are listed.
+    fn listed() -> BTreeSet<&'static str> {
+        [COMMON, C, PYTHON, JAVASCRIPT, GO].into_iter().flatten().filter_map(|path| path.rsplit("::").next()).collect()
+    }
+
     /// `--exact` silently leaves out tests that are not listed.
     #[test]
     fn every_test_of_the_languages_is_run() {
-        let listed = [COMMON, C, PYTHON, JAVASCRIPT, GO].concat();
-        let listed: BTreeSet<&str> = listed.iter().filter_map(|path| path.rsplit("::").next()).collect();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/languages/tests/languages");
-        let (mut folders, mut found): (Vec<PathBuf>, Vec<String>) = (vec![root], Vec::new());
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else {
-                    found.extend(names(&fs::read_to_string(path).unwrap()));
-                }
-            }
-        }
+        let listed = listed();
+        let mut found: Vec<String> =
+            sources("tests/languages/tests/languages").iter().flat_map(|text| names(text)).collect();
         // Tests with the name of a language are listed by their module.
         found.retain(|name| !LANGUAGES.contains(&name.as_str()));
         assert!(found.len() > 50, "{found:?}");
         let missing: Vec<&String> = found.iter().filter(|name| !listed.contains(name.as_str())).collect();
         assert!(missing.is_empty(), "{missing:?}");
+    }
+
+    /// `--exact` silently runs nothing for a name that no test has.
+    #[test]
+    fn every_test_in_the_list_exists() {
+        let folders = ["tests/languages/tests/languages", "host/tests/it", "crates/libberth/tests/it"];
+        let sources = folders.map(sources).concat().concat();
+        let gone: Vec<&str> = listed().into_iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+        assert!(gone.is_empty(), "{gone:?}");
     }
 }

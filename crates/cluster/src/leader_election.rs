@@ -86,7 +86,7 @@ pub struct Coordination {
 
 /// The state of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
+enum CandidateState {
     /// Another candidate may lead. `leader` is the holder that the Lease named at the last attempt.
     Waiting { leader: Option<Arc<str>> },
     /// The candidate leads. `renewed` is the time of the last renewal.
@@ -110,7 +110,7 @@ pub enum LeadershipLost {
 /// A running candidate.
 #[derive(Debug)]
 pub struct Elector {
-    standing: Leadership,
+    state: Leadership,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -118,7 +118,7 @@ pub struct Elector {
 /// The observable state of a candidate.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    standing: watch::Receiver<Standing>,
+    state: watch::Receiver<CandidateState>,
     identity: Arc<str>,
     lease_duration: Duration,
     /// Whether the LeaseCandidate exists; `None` if the election is not coordinated.
@@ -134,7 +134,7 @@ impl Elector {
     /// This must be called inside a tokio runtime.
     #[must_use]
     pub fn spawn(client: Client, settings: ElectionSettings, ready: impl Future<Output = ()> + Send + 'static) -> Self {
-        let (sender, standing) = watch::channel(Standing::Waiting { leader: None });
+        let (sender, state) = watch::channel(CandidateState::Waiting { leader: None });
         let (stop, stopped) = oneshot::channel();
         let (identity, lease_duration) = (Arc::from(settings.identity.as_str()), settings.lease_duration);
         let is_coordinated = settings.coordination.is_some();
@@ -145,15 +145,15 @@ impl Elector {
         let n_slow_renewals = Arc::<AtomicU64>::default();
         let slow = Arc::clone(&n_slow_renewals);
         let election =
-            Election { client, settings, candidate, lease: None, standing: sender, started, n_slow_renewals: slow };
+            Election { client, settings, candidate, lease: None, state: sender, started, n_slow_renewals: slow };
         let task = tokio::spawn(election.run(ready, candidacy, stopped));
-        let standing = Leadership { standing, identity, lease_duration, is_candidate, n_slow_renewals };
-        Self { standing, stop, task }
+        let state = Leadership { state, identity, lease_duration, is_candidate, n_slow_renewals };
+        Self { state, stop, task }
     }
 
     #[must_use]
     pub fn leadership(&self) -> Leadership {
-        self.standing.clone()
+        self.state.clone()
     }
 
     /// Releases a Lease that is held. Call this when the work is done, because another candidate may begin immediately.
@@ -169,7 +169,7 @@ impl Elector {
 impl Leadership {
     /// Waits until the candidate leads, which may never happen. Dropping the future loses nothing.
     pub async fn won(&mut self) {
-        let won = self.standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })).await.is_ok();
+        let won = self.state.wait_for(|state| matches!(state, CandidateState::Leading { .. })).await.is_ok();
         if !won {
             // The election was stopped before a decision, so the process is ending.
             std::future::pending::<()>().await;
@@ -178,8 +178,8 @@ impl Leadership {
 
     /// Waits until the lead is lost, and returns the reason. Waits for ever if the Lease is released.
     pub async fn lost(&mut self) -> LeadershipLost {
-        if let Ok(standing) = self.standing.wait_for(|standing| matches!(standing, Standing::Lost(_))).await
-            && let Standing::Lost(reason) = &*standing
+        if let Ok(state) = self.state.wait_for(|state| matches!(state, CandidateState::Lost(_))).await
+            && let CandidateState::Lost(reason) = &*state
         {
             return reason.clone();
         }
@@ -188,25 +188,25 @@ impl Leadership {
 
     /// Waits until the state changes. Waits for ever once the election is over.
     pub async fn changed(&mut self) {
-        if self.standing.changed().await.is_err() {
+        if self.state.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
     #[must_use]
     pub fn is_leading(&self) -> bool {
-        matches!(&*self.standing.borrow(), Standing::Leading { .. })
+        matches!(&*self.state.borrow(), CandidateState::Leading { .. })
     }
 
     /// The identity of the candidate that leads, as far as this candidate knows. The named candidate may have lost its
     /// lead since.
     #[must_use]
     pub fn leader(&self) -> Option<Arc<str>> {
-        match &*self.standing.borrow() {
-            Standing::Waiting { leader } => leader.clone(),
-            Standing::Leading { .. } => Some(Arc::clone(&self.identity)),
-            Standing::Lost(LeadershipLost::Taken { holder, .. }) => Some(Arc::from(holder.as_str())),
-            Standing::Lost(LeadershipLost::NotRenewed { .. } | LeadershipLost::EndOfTerm { .. }) => None,
+        match &*self.state.borrow() {
+            CandidateState::Waiting { leader } => leader.clone(),
+            CandidateState::Leading { .. } => Some(Arc::clone(&self.identity)),
+            CandidateState::Lost(LeadershipLost::Taken { holder, .. }) => Some(Arc::from(holder.as_str())),
+            CandidateState::Lost(LeadershipLost::NotRenewed { .. } | LeadershipLost::EndOfTerm { .. }) => None,
         }
     }
 
@@ -226,10 +226,10 @@ impl Leadership {
     /// client-go's `HealthzAdaptor` sees it.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        match &*self.standing.borrow() {
-            Standing::Waiting { .. } => true,
-            Standing::Leading { renewed } => renewed.elapsed() <= self.lease_duration + TOLERANCE,
-            Standing::Lost(_) => false,
+        match &*self.state.borrow() {
+            CandidateState::Waiting { .. } => true,
+            CandidateState::Leading { renewed } => renewed.elapsed() <= self.lease_duration + TOLERANCE,
+            CandidateState::Lost(_) => false,
         }
     }
 }
@@ -275,7 +275,7 @@ struct Election {
     candidate: Candidate,
     /// The Lease in the version that was last read or written.
     lease: Option<Value>,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<CandidateState>,
     /// The start of the candidate's clock.
     started: Instant,
     n_slow_renewals: Arc<AtomicU64>,
@@ -313,7 +313,7 @@ impl Election {
         };
         info!(lease, "leading");
         let event = self.tell("became leader");
-        self.standing.send_replace(Standing::Leading { renewed });
+        self.state.send_replace(CandidateState::Leading { renewed });
         let reason = loop {
             let deadline = renewed + self.settings.renew_deadline;
             let outcome = tokio::select! {
@@ -323,7 +323,7 @@ impl Election {
             match outcome {
                 Ok(Ok(began)) => {
                     renewed = began;
-                    self.standing.send_replace(Standing::Leading { renewed });
+                    self.state.send_replace(CandidateState::Leading { renewed });
                 }
                 Ok(Err(lost)) => break lost,
                 Err(_) => break LeadershipLost::NotRenewed { lease, deadline: self.settings.renew_deadline },
@@ -331,7 +331,7 @@ impl Election {
         };
         // The work of this candidate stops before anything else is tried.
         let is_handed_over = matches!(reason, LeadershipLost::EndOfTerm { .. });
-        self.standing.send_replace(Standing::Lost(reason));
+        self.state.send_replace(CandidateState::Lost(reason));
         if !is_handed_over {
             drop(self.tell("stopped leading"));
         } else if stop.await.is_ok() {
@@ -361,12 +361,12 @@ impl Election {
 
     /// Records the holder of the Lease.
     fn follows(&self, holder: &str) {
-        self.standing.send_if_modified(|standing| match standing {
-            Standing::Waiting { leader } if leader.as_deref() != Some(holder) => {
+        self.state.send_if_modified(|state| match state {
+            CandidateState::Waiting { leader } if leader.as_deref() != Some(holder) => {
                 *leader = Some(Arc::from(holder));
                 true
             }
-            Standing::Waiting { .. } | Standing::Leading { .. } | Standing::Lost(_) => false,
+            CandidateState::Waiting { .. } | CandidateState::Leading { .. } | CandidateState::Lost(_) => false,
         });
     }
 

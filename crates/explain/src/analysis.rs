@@ -60,7 +60,7 @@ pub struct Analysis {
     /// The nodes' amounts of the resources that the pod requests.
     pub resources: Vec<ResourceSum>,
     /// The result of an attempt to evict pods; `None` if no eviction was tried.
-    pub preemption: Option<Preemption>,
+    pub preemption: Option<PreemptionReport>,
     /// Changes with which the pod would fit, if no node fits at the moment.
     pub suggestions: Vec<Suggestion>,
     /// The time that each plugin took for an attempt on the copy that covers every node, the longest first. Empty if
@@ -154,7 +154,7 @@ pub struct Combination {
 /// The answer of PostFilter. Its effects are not carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Preemption {
+pub struct PreemptionReport {
     /// The node on which evictions would make room; `None` if evictions help on no node.
     pub node: Option<String>,
     /// The number of pods that would have to leave.
@@ -454,7 +454,7 @@ fn preempt(
     call: &Call<'_>,
     question: &Question<'_>,
     attempt: &Attempt,
-) -> Result<Preemption, Status> {
+) -> Result<PreemptionReport, Status> {
     let mut diagnosis = Diagnosis { n_all_nodes: question.order.len(), ..Diagnosis::default() };
     run::diagnose(profile, call, attempt.findings(), &mut diagnosis)?;
     run::post_filter(profile, call, attempt.findings(), question.nominated, None, &mut diagnosis);
@@ -483,7 +483,7 @@ fn preempt(
     let leaving: Vec<&Pod> = there.map(|(_, pod)| &**pod).filter(|pod| leaves(pod)).collect();
     let violated_budgets = budgets::violated(call.table, &leaving);
     let node = nominated.map(|node| name(call, node));
-    Ok(Preemption {
+    Ok(PreemptionReport {
         message: match (&node, &found.status) {
             (None, Some(status)) => status.message(),
             (Some(_), _) | (None, None) => String::new(),

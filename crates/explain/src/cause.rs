@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     analysis::{Analysis, NODE_RESOURCES_FIT},
     record::DecisionRecord,
-    subject::{State, Subject},
+    subject::{PodState, Subject},
 };
 
 /// The state in one word. If several words apply, the first of them in this order is used.
@@ -47,10 +47,10 @@ impl Cause {
     /// The first cause that applies.
     pub(crate) fn of(subject: &Subject, decision: Option<&DecisionRecord>, analysis: Option<&Analysis>) -> Self {
         match subject.state {
-            State::Bound { .. } => return Self::Bound,
-            State::Binding { .. } if subject.holders.is_empty() => return Self::Binding,
-            State::Binding { .. } => return Self::Held,
-            State::Queued { .. } | State::Unscheduled | State::NotCreated => {}
+            PodState::Bound { .. } => return Self::Bound,
+            PodState::Binding { .. } if subject.holders.is_empty() => return Self::Binding,
+            PodState::Binding { .. } => return Self::Held,
+            PodState::Queued { .. } | PodState::Unscheduled | PodState::NotCreated => {}
         }
         let holds = [
             (Self::Misconfigured, analysis.is_some_and(is_misconfigured)),
@@ -61,7 +61,7 @@ impl Cause {
             (Self::Fragmented, analysis.is_some_and(|it| is_short_of_resources(it) && is_enough_in_sum(it))),
             (Self::OutOfCapacity, analysis.is_some_and(is_short_of_resources)),
             (Self::Constrained, analysis.is_some_and(is_refused)),
-            (Self::NotYetTried, subject.attempts == 0 && subject.state != State::NotCreated),
+            (Self::NotYetTried, subject.attempts == 0 && subject.state != PodState::NotCreated),
             (Self::NotBound, decision.is_some_and(|decision| decision.not_bound.is_some())),
             (Self::Fits, analysis.is_some_and(|analysis| analysis.feasible > 0)),
         ];

@@ -28,7 +28,7 @@ mod words;
 
 pub use analysis::{
     Analysis, CYCLES, Combination, MissingNodes, NodeReport, PluginAnalysis, PluginTook, PluginWords, PodRejected,
-    Preemption, ReasonCount, Refusals, analyze, refusals,
+    PreemptionReport, ReasonCount, Refusals, analyze, refusals,
 };
 pub use budgets::ViolatedBudget;
 pub use cause::Cause;
@@ -39,6 +39,6 @@ pub use question::Question;
 pub use record::{DecisionRecord, Made, NotBound, Outcome, PluginScore, RankedNode, Rejected, Sampled};
 pub use resources::{Lack, ResourceSum, amount};
 pub use ring::DecisionRing;
-pub use subject::{Holder, PodIdentity, Retry, State, Subject, WaitsFor};
+pub use subject::{Holder, PodIdentity, PodState, Retry, Subject, WaitsFor};
 pub use suggestion::Suggestion;
 pub use words::add_words;

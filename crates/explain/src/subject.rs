@@ -16,7 +16,7 @@ pub struct Subject {
     /// `spec.priority`.
     pub priority: i32,
     /// The state of the pod.
-    pub state: State,
+    pub state: PodState,
     /// The number of attempts.
     pub attempts: u32,
     /// The plugins that rejected the pod in the last attempt, or that keep it out of activeQ.
@@ -43,7 +43,7 @@ pub struct PodIdentity {
 /// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "phase")]
-pub enum State {
+pub enum PodState {
     /// The pod is on its node.
     Bound {
         /// `metadata.name`.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::{
-    analysis::{Analysis, MissingNodes, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected, Preemption},
+    analysis::{Analysis, MissingNodes, NODE_RESOURCES_FIT, NodeReport, PluginWords, PodRejected, PreemptionReport},
     budgets::ViolatedBudget,
     cause::Cause,
     earlier::EarlierAttempt,
@@ -11,7 +11,7 @@ use crate::{
     nearest::NearNode,
     record::{DecisionRecord, Outcome, RankedNode},
     resources::{Lack, amount},
-    subject::{Holder, State, WaitsFor},
+    subject::{Holder, PodState, WaitsFor},
     suggestion::Suggestion,
 };
 
@@ -40,7 +40,7 @@ impl Explanation {
                     format!("{it}{rest}")
                 };
                 let holders: Vec<_> = self.subject.holders.iter().map(holder).collect();
-                let verb = if self.subject.state == State::NotCreated { "would be" } else { "is" };
+                let verb = if self.subject.state == PodState::NotCreated { "would be" } else { "is" };
                 format!("it {verb} held back by {}", holders.join(", "))
             }
             Cause::WaitingForVictims => {
@@ -57,20 +57,20 @@ impl Explanation {
                 None => String::new(),
             },
             Cause::NotYetTried => match self.subject.state {
-                State::Queued { behind: Some(behind), .. } => {
+                PodState::Queued { behind: Some(behind), .. } => {
                     format!("it was not tried yet; pods ahead of it: {behind}")
                 }
-                State::Queued { .. }
-                | State::Bound { .. }
-                | State::Binding { .. }
-                | State::Unscheduled
-                | State::NotCreated => "it was not tried yet".to_owned(),
+                PodState::Queued { .. }
+                | PodState::Bound { .. }
+                | PodState::Binding { .. }
+                | PodState::Unscheduled
+                | PodState::NotCreated => "it was not tried yet".to_owned(),
             },
             Cause::NotBound => self.not_bound(),
             Cause::Fits => {
                 let feasible = analysis.map_or(0, |analysis| analysis.feasible);
                 match (&self.subject.state, analysis.and_then(|analysis| analysis.best.first())) {
-                    (State::NotCreated, Some(best)) => {
+                    (PodState::NotCreated, Some(best)) => {
                         format!("{} at the moment, and {} is the best", nodes_fit(feasible), best.node)
                     }
                     _ => format!("{} at the moment, and it will be tried again", nodes_fit(feasible)),
@@ -102,8 +102,8 @@ impl Explanation {
 
     fn node(&self) -> &str {
         match &self.subject.state {
-            State::Bound { node } | State::Binding { node, .. } => node,
-            State::Queued { .. } | State::Unscheduled | State::NotCreated => "",
+            PodState::Bound { node } | PodState::Binding { node, .. } => node,
+            PodState::Queued { .. } | PodState::Unscheduled | PodState::NotCreated => "",
         }
     }
 
@@ -139,7 +139,7 @@ impl Explanation {
     /// Names the attempts after the attempt of the decision. These attempts have no decision, because they ended before
     /// the scheduler looked for a node. For example, pods of the owner are held back after faults.
     fn write_later_attempts(&self, out: &mut String, decided: u32) -> fmt::Result {
-        let (State::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
+        let (PodState::Queued { .. }, last) = (&self.subject.state, self.subject.attempts) else { return Ok(()) };
         let ended = "ended before the scheduler looked for a node";
         match last.saturating_sub(decided) {
             0 => Ok(()),
@@ -163,9 +163,9 @@ impl Explanation {
     fn write_state(&self, out: &mut String) -> fmt::Result {
         let subject = &self.subject;
         match &subject.state {
-            State::Bound { .. } => {}
-            State::Binding { waits_for, .. } => writeln!(out, "Waits for: {}", waits_for.text())?,
-            State::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
+            PodState::Bound { .. } => {}
+            PodState::Binding { waits_for, .. } => writeln!(out, "Waits for: {}", waits_for.text())?,
+            PodState::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
                 let since = duration(*since_milliseconds);
                 write!(out, "Queue: {queue}, for {since}; attempts so far: {}", subject.attempts)?;
                 if let Some(ends) = backoff_ends_in_milliseconds {
@@ -176,14 +176,14 @@ impl Explanation {
                 }
                 writeln!(out)?;
             }
-            State::Unscheduled => writeln!(out, "Queue: none, it is not to be scheduled")?,
-            State::NotCreated => writeln!(out, "Queue: none, it does not exist")?,
+            PodState::Unscheduled => writeln!(out, "Queue: none, it is not to be scheduled")?,
+            PodState::NotCreated => writeln!(out, "Queue: none, it does not exist")?,
         }
         if let Some(node) = &subject.nominated_node {
             writeln!(out, "Nominated node: {node}")?;
         }
         for holder in &subject.holders {
-            if subject.state == State::NotCreated {
+            if subject.state == PodState::NotCreated {
                 write!(out, "Would be held by: {holder}")?;
             } else {
                 write!(out, "Held by: {holder}, for {}", duration(holder.since_milliseconds))?;
@@ -371,7 +371,7 @@ fn write_analysis(out: &mut String, analysis: &Analysis) -> fmt::Result {
     Ok(())
 }
 
-fn write_preemption(out: &mut String, preemption: &Preemption) -> fmt::Result {
+fn write_preemption(out: &mut String, preemption: &PreemptionReport) -> fmt::Result {
     match &preemption.node {
         Some(node) if preemption.victims > 0 => {
             let mut examples = preemption.examples.clone();

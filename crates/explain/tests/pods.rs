@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_explain::{
     Analysis, Cause, DecisionRecord, EarlierAttempt, Explanation, Holder, Lack, MissingNodes, NotBound, Outcome,
-    PodIdentity, PodRejected, Question, RankedNode, Rejected, Retry, Sampled, State, Subject, analyze,
+    PodIdentity, PodRejected, PodState, Question, RankedNode, Rejected, Retry, Sampled, Subject, analyze,
 };
 use berth_framework::{Call, CycleId, Profile, Status, run::NominatedPods};
 use berth_model::{Pod, Time, api};
@@ -45,7 +45,7 @@ fn asked(cluster: &mut TestCluster, api: &api::Pod, about: Option<&str>, chosen:
 }
 
 fn subject() -> Subject {
-    let state = State::Queued {
+    let state = PodState::Queued {
         queue: "unschedulable".to_owned(),
         since_milliseconds: 65_000,
         backoff_ends_in_milliseconds: None,
@@ -420,7 +420,7 @@ fn a_pod_of_a_file_would_be_held() {
         message: Some("not before 9:00".to_owned()),
         would_let_go: false,
     };
-    let held = Subject { state: State::NotCreated, attempts: 0, holders: vec![holder], ..subject() };
+    let held = Subject { state: PodState::NotCreated, attempts: 0, holders: vec![holder], ..subject() };
     let explanation = Explanation::new(held, None, None);
     assert_eq!(
         (explanation.reason, &*explanation.message),

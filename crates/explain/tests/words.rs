@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_explain::{Analysis, Explanation, PluginWords, PodIdentity, Question, State, Subject, add_words, analyze};
+use berth_explain::{Analysis, Explanation, PluginWords, PodIdentity, PodState, Question, Subject, add_words, analyze};
 use berth_framework::{
     Call, Configure, ConfigureError, CycleId, Explain, Filter, Manifest, PreFilter, Profile, RejectedNodes, Status,
     run::NominatedPods,
@@ -98,7 +98,7 @@ fn subject() -> Subject {
         pod: PodIdentity { namespace: "default".to_owned(), name: "web".to_owned(), uid: "u".to_owned() },
         scheduler_name: "berth".to_owned(),
         priority: 0,
-        state: State::NotCreated,
+        state: PodState::NotCreated,
         attempts: 0,
         rejected_by: Vec::new(),
         nominated_node: None,

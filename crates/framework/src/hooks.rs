@@ -123,7 +123,7 @@ impl Fact {
 }
 
 /// A hook of plugins that run apart from the scheduler. Such a plugin is a component, which has a replica of the
-/// cluster and may break, or a stand-in for a component.
+/// cluster and may break, or a placeholder for a component.
 pub trait Hosted {
     /// Brings the replica up to date. Called at the start of a cycle.
     ///

@@ -375,7 +375,7 @@ pub struct PluginVersion {
     pub name: String,
     /// The version in the manifest, for people.
     pub version: String,
-    /// The binary; `None` for a stand-in, because its plugin has no binary in service.
+    /// The binary; `None` for a placeholder, because its plugin has no binary in service.
     pub binary: Option<BinaryId>,
 }
 

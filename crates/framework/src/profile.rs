@@ -13,9 +13,9 @@ use crate::{
     hooks::{DeltaSource, Fact},
     manifest::Manifest,
     meter::Meter,
-    news::{News, Placement},
     per_point::PerPoint,
     plugin::{ExtensionPoint, Plugin, PluginVersion, Point, Points},
+    plugin_messages::{Placement, PluginMessage},
     points::{Call, CycleId},
     status::Status,
     unlisted::UnlistedKinds,
@@ -82,7 +82,7 @@ pub struct Instance {
     shares: bool,
     /// The messages for which the plugin had no time, the oldest first. The plugin receives them before its next
     /// question.
-    untold: VecDeque<News>,
+    unsent: VecDeque<PluginMessage>,
 }
 
 /// The plugins that serve one `schedulerName`.
@@ -121,8 +121,8 @@ impl Profile {
         let name = Arc::from(plugin.manifest().name.as_str());
         let points = plugin.points();
         let (is_hosted, has_reuse) = (plugin.hosted().is_some(), plugin.reuse().is_some());
-        let (shares, args, untold) = (plugin.sharing().is_some(), args.to_owned(), VecDeque::new());
-        self.instances.push(Instance { name, args, grants, plugin, points, is_hosted, has_reuse, shares, untold });
+        let (shares, args, unsent) = (plugin.sharing().is_some(), args.to_owned(), VecDeque::new());
+        self.instances.push(Instance { name, args, grants, plugin, points, is_hosted, has_reuse, shares, unsent });
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -166,7 +166,7 @@ impl Profile {
         self.instances.get(plugin.index()).map_or(&UNKNOWN, |instance| &instance.name)
     }
 
-    /// The binary that answers for a plugin; `None` if a stand-in answers.
+    /// The binary that answers for a plugin; `None` if a placeholder answers.
     #[must_use]
     pub fn binary(&self, plugin: PluginIdx) -> Option<BinaryId> {
         self.instances.get(plugin.index())?.plugin.version().binary
@@ -198,7 +198,7 @@ impl Profile {
         (instance.is_hosted, instance.has_reuse) = (new.hosted().is_some(), new.reuse().is_some());
         instance.shares = new.sharing().is_some();
         // The messages that waited for the old instance mean nothing to the new instance.
-        instance.untold.clear();
+        instance.unsent.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
         for point in Point::ALL {
             if self.wanted.at(point).contains(&plugin) {
@@ -216,13 +216,13 @@ impl Profile {
             let place = before.instances.iter().position(|old| old.name == instance.name);
             let goes_on = place.and_then(|place| before.instances.get_mut(place)).is_some_and(|old| {
                 let (is_old, is_new) = (old.plugin.version(), instance.plugin.version());
-                // A stand-in says why the binary is missing. The new stand-in has the newer reason, so it replaces the
-                // old stand-in.
+                // A placeholder says why the binary is missing. The new placeholder has the newer reason, so it
+                // replaces the old placeholder.
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
                     std::mem::swap(&mut old.points, &mut instance.points);
-                    std::mem::swap(&mut old.untold, &mut instance.untold);
+                    std::mem::swap(&mut old.unsent, &mut instance.unsent);
                 }
                 is_same
             });
@@ -360,7 +360,7 @@ impl Profile {
             }
             if instance.is_to_wait() {
                 if instance.plugin.keep_changes(source) {
-                    instance.untold.push_back(News::Changes);
+                    instance.unsent.push_back(PluginMessage::Changes);
                 }
             } else if instance.plugin.has_time().is_ok() {
                 // A plugin that was passed over in the last cycle is updated again once it has time. A fault is
@@ -378,7 +378,7 @@ impl Profile {
     pub fn have_time(&mut self) -> Result<(), Refusal> {
         for (plugin, instance) in self.hosted() {
             instance.plugin.has_time().map_err(|status| Refusal { plugin, status })?;
-            if !instance.untold.is_empty() && !instance.plugin.pass_over() {
+            if !instance.unsent.is_empty() && !instance.plugin.pass_over() {
                 return Err(Refusal { plugin, status: instance.why_it_waits() });
             }
         }
@@ -409,12 +409,12 @@ impl Profile {
 
     /// Passes the oldest waiting message to one plugin that has time for it. Returns whether a plugin got a message, so
     /// that the caller calls again.
-    pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
-        for instance in self.instances.iter_mut().filter(|instance| !instance.untold.is_empty()) {
+    pub fn deliver_message(&mut self, now: Time, table: &ClusterTable) -> bool {
+        for instance in self.instances.iter_mut().filter(|instance| !instance.unsent.is_empty()) {
             if !instance.plugin.is_out_of_time()
-                && let Some(news) = instance.untold.pop_front()
+                && let Some(message) = instance.unsent.pop_front()
             {
-                news.tell(&mut *instance.plugin, now, table);
+                message.tell(&mut *instance.plugin, now, table);
                 return true;
             }
         }
@@ -423,8 +423,8 @@ impl Profile {
 
     /// Whether messages wait for plugins.
     #[must_use]
-    pub fn has_news(&self) -> bool {
-        self.instances.iter().any(|instance| !instance.untold.is_empty())
+    pub fn has_messages(&self) -> bool {
+        self.instances.iter().any(|instance| !instance.unsent.is_empty())
     }
 
     /// Informs the plugin that the placement on `node` was given up. A plugin that has used up its time is informed
@@ -433,7 +433,7 @@ impl Profile {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
             if instance.plugin.knows(call.cycle) {
-                instance.untold.push_back(News::Unreserved(Placement::new(call, node)));
+                instance.unsent.push_back(PluginMessage::Unreserved(Placement::new(call, node)));
             }
         } else if let Some(point) = instance.plugin.reserve() {
             point.unreserve(call, node);
@@ -444,7 +444,7 @@ impl Profile {
     pub(crate) fn tell_bound(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
-            instance.untold.push_back(News::Bound(Placement::new(call, node)));
+            instance.unsent.push_back(PluginMessage::Bound(Placement::new(call, node)));
         } else if let Some(point) = instance.plugin.post_bind() {
             point.post_bind(call, node);
         }
@@ -488,7 +488,7 @@ impl Profile {
             if !instance.is_to_wait() {
                 instance.plugin.end_cycle(cycle);
             } else if instance.plugin.knows(cycle) {
-                instance.untold.push_back(News::CycleEnded(cycle));
+                instance.unsent.push_back(PluginMessage::CycleEnded(cycle));
             }
         }
     }
@@ -570,7 +570,7 @@ impl Instance {
 
     /// Whether a message must wait: the plugin has no time, or older messages wait for it.
     fn is_to_wait(&mut self) -> bool {
-        self.is_hosted && (!self.untold.is_empty() || self.plugin.is_out_of_time())
+        self.is_hosted && (!self.unsent.is_empty() || self.plugin.is_out_of_time())
     }
 
     fn why_it_waits(&self) -> Status {
@@ -578,7 +578,7 @@ impl Instance {
     }
 }
 
-/// A placeholder for a plugin that is being called and may not be called again.
+/// The plugin in place of a plugin that is being called and may not be called again.
 struct TakenOut;
 
 impl Plugin for TakenOut {

@@ -255,7 +255,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         consequences
     }
 
-    /// Notes that a profile took the given service. `None` is a stand-in.
+    /// Notes that a profile took the given service. `None` is a placeholder.
     pub(crate) fn taken(
         &mut self,
         scheduler_name: &str,
@@ -275,7 +275,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// Notes that no profile could take the given service. `None` is a stand-in. The profiles keep their previous
+    /// Notes that no profile could take the given service. `None` is a placeholder. The profiles keep their previous
     /// service.
     pub(crate) fn not_taken(
         &mut self,

@@ -7,10 +7,10 @@ use crate::binary::Service;
 /// A plugin's place in one profile.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileSlot {
-    given: Given,
+    given: ServiceKey,
     /// The binary that the profile keeps if it cannot use the given binary.
-    before: Given,
-    /// The binary that the profile reported to use; `None` for a stand-in.
+    before: ServiceKey,
+    /// The binary that the profile reported to use; `None` for a placeholder.
     taken: Option<BinaryId>,
     restart: Option<Restart>,
 }
@@ -26,18 +26,18 @@ pub struct Restart {
     pub reason: String,
 }
 
-/// A service of a plugin in a form that can be compared: the id of the binary, or the reason for the stand-in.
+/// A service of a plugin in a form that can be compared: the id of the binary, or the reason for the placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Given {
+enum ServiceKey {
     Binary(BinaryId),
     Pass(String),
     Hold(String),
 }
 
 impl ProfileSlot {
-    /// The slot of a profile that was just built with this service: a binary or a stand-in.
+    /// The slot of a profile that was just built with this service: a binary or a placeholder.
     pub(crate) fn new<B>(service: &Service<B>) -> Self {
-        let given = Given::of(service);
+        let given = ServiceKey::of(service);
         Self { before: given.clone(), taken: service.id(), given, restart: None }
     }
 
@@ -62,12 +62,12 @@ impl ProfileSlot {
     }
 
     pub(crate) fn has<B>(&self, service: &Service<B>) -> bool {
-        self.given == Given::of(service)
+        self.given == ServiceKey::of(service)
     }
 
     /// Notes that the profile is given this service.
     pub(crate) fn give<B>(&mut self, service: &Service<B>) {
-        self.before = std::mem::replace(&mut self.given, Given::of(service));
+        self.before = std::mem::replace(&mut self.given, ServiceKey::of(service));
     }
 
     /// Notes that the profile is given a new instance of its present binary.
@@ -81,12 +81,12 @@ impl ProfileSlot {
 
     /// Whether the profile already has this binary and is only given a new instance of it.
     pub(crate) fn is_renewing(&self, binary: BinaryId) -> bool {
-        self.given == self.before && self.given == Given::Binary(binary)
+        self.given == self.before && self.given == ServiceKey::Binary(binary)
     }
 
     /// Notes that the profile could not take this binary and keeps its previous service.
     pub(crate) fn refuse(&mut self, binary: BinaryId) {
-        let refused = Given::Binary(binary);
+        let refused = ServiceKey::Binary(binary);
         if self.given == refused {
             self.given = self.before.clone();
         } else if self.before == refused
@@ -94,18 +94,18 @@ impl ProfileSlot {
         {
             // Another binary was given to the profile since the offer. If that binary is refused too, the binary that
             // was taken last continues to serve.
-            self.before = Given::Binary(taken);
+            self.before = ServiceKey::Binary(taken);
         }
     }
 }
 
-impl Given {
+impl ServiceKey {
     fn of<B>(service: &Service<B>) -> Self {
         match service {
-            Service::Native(_) => Given::Binary(BinaryId::Native),
-            Service::Embedded(component) | Service::Directory(component) => Given::Binary(component.id()),
-            Service::Pass(reason) => Given::Pass(reason.clone()),
-            Service::Hold(reason) => Given::Hold(reason.clone()),
+            Service::Native(_) => ServiceKey::Binary(BinaryId::Native),
+            Service::Embedded(component) | Service::Directory(component) => ServiceKey::Binary(component.id()),
+            Service::Pass(reason) => ServiceKey::Pass(reason.clone()),
+            Service::Hold(reason) => ServiceKey::Hold(reason.clone()),
         }
     }
 }

@@ -14,8 +14,8 @@ use axum::{
 };
 use berth_explain::{
     Analysis, Combination, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReason, Outcome, PluginAnalysis,
-    PluginScore, PluginWords, PodIdentity, Preemption, RankedNode, ReasonCount, Refusals, Rejected, Sampled, State,
-    Subject, Suggestion, ViolatedBudget,
+    PluginScore, PluginWords, PodIdentity, PodState, PreemptionReport, RankedNode, ReasonCount, Refusals, Rejected,
+    Sampled, Subject, Suggestion, ViolatedBudget,
 };
 use berth_lifecycle::PluginState;
 use berth_model::Time;
@@ -145,7 +145,7 @@ fn explanation(namespace: &str, name: &str) -> Explanation {
         pod: PodIdentity { namespace: namespace.to_owned(), name: name.to_owned(), uid: own() },
         scheduler_name: own(),
         priority: 0,
-        state: State::Queued {
+        state: PodState::Queued {
             queue: own(),
             since_milliseconds: 1,
             backoff_ends_in_milliseconds: Some(1),
@@ -194,7 +194,7 @@ fn analysis(best: Vec<RankedNode>) -> Analysis {
         combinations: vec![Combination { plugins: vec![own(), own()], nodes: 2, examples: vec![own()] }],
         nearest: vec![NearNode { node: own(), reasons: vec![reason], lacks: Vec::new() }],
         best,
-        preemption: Some(Preemption {
+        preemption: Some(PreemptionReport {
             node: Some(own()),
             victims: 3,
             examples: vec![own()],

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Result, bail};
-use berth_plugin_host::{Grants, Needs, PluginReport, QuarantinedBinary, ServingBinary};
+use berth_plugin_host::{GrantsReport, NeedsReport, PluginReport, QuarantinedBinary, ServingBinary};
 use berth_telemetry::notices::{MeasuredCalls, PastEvent, PointLatency};
 use comfy_table::Table;
 
@@ -148,7 +148,7 @@ fn out_of_service(binary: &QuarantinedBinary) -> String {
 }
 
 /// The data that a manifest asks to read. Labels and annotations are named by their keys, as in `inspect`.
-fn list_of_needs(needs: &Needs) -> String {
+fn list_of_needs(needs: &NeedsReport) -> String {
     let columns = needs.columns.iter().flat_map(|column| {
         let (what, keys) = match column.as_str() {
             "Labels" => ("label", needs.label_keys.as_slice()),
@@ -176,7 +176,7 @@ fn granted(plugin: &PluginReport) -> Vec<(String, String)> {
     plugin.binaries.iter().flat_map(of_binary).collect()
 }
 
-fn grant_rows(grants: &Grants, place: &str) -> Vec<(String, String)> {
+fn grant_rows(grants: &GrantsReport, place: &str) -> Vec<(String, String)> {
     let json = grants.pod_json.then(|| "pending pods as JSON".to_owned());
     let reads = grants.reads.iter().cloned().chain(json).collect::<Vec<_>>().join(", ");
     let rows =
@@ -208,17 +208,17 @@ mod tests {
     #[test]
     fn labels_and_annotations_are_named_by_their_keys() {
         let text = str::to_owned;
-        let needs = Needs {
+        let needs = NeedsReport {
             columns: ["Names", "Labels", "Annotations"].map(text).to_vec(),
             label_keys: vec![text("zone")],
             annotation_keys: ["cost", "team"].map(text).to_vec(),
             pods: true,
             objects: vec![text("v1/ConfigMap")],
-            ..Needs::default()
+            ..NeedsReport::default()
         };
         let shown = "Names, label zone, annotation cost, annotation team, pods on nodes, v1/ConfigMap";
         assert_eq!(list_of_needs(&needs), shown);
-        let all_labels = Needs { label_keys: Vec::new(), ..needs };
+        let all_labels = NeedsReport { label_keys: Vec::new(), ..needs };
         assert!(list_of_needs(&all_labels).starts_with("Names, Labels, annotation cost"));
     }
 }

@@ -1,11 +1,11 @@
 //! `berth plugin`: commands to see and control the plugins of a running scheduler, and to make new plugins.
 //!
 //! `list`, `describe` and `order` send requests to `/admin/plugins` through [`AdminClient`]. The commands for authors
-//! are in `author`. `berth_author` works on plugins; this crate has the command lines, the projects on disk and the
-//! output.
+//! are in `author_commands`. `berth_author` works on plugins; this crate has the command lines, the projects on disk
+//! and the output.
 
 mod admin_client;
-mod author;
+mod author_commands;
 mod blocking;
 mod describe;
 mod list;
@@ -49,7 +49,7 @@ pub enum Command {
     /// Return to the previous binary; the present binary is not tried again until its file changes
     Rollback(One),
     #[command(flatten)]
-    Author(author::Command),
+    Author(author_commands::Command),
 }
 
 /// Runs one of the commands.
@@ -58,7 +58,7 @@ pub enum Command {
 /// The error says in plain words why the command failed.
 pub fn run(command: Command) -> Result<()> {
     if let Command::Author(command) = &command {
-        return author::run(command);
+        return author_commands::run(command);
     }
     block_on(async {
         match command {

@@ -2,6 +2,9 @@
 //!
 //! The registry decides which binary serves, and this module passes the facts to the registry. The module also applies
 //! the limits, and decides from its needs and its grants whether a binary may serve at all.
+//!
+//! [`PluginInventory::take_in`] is the only entry for binaries, at the start and later. A finding is ignored if the
+//! settings no longer let the plugin come from where it was found.
 
 mod profiles;
 
@@ -26,10 +29,10 @@ use tracing::{info, warn};
 use crate::{
     finding::{Finding, Found, FoundIn},
     limits::limits,
+    placeholder::PlaceholderFactory,
     ready_binary::ReadyBinary,
     rules::{Granted, NotGranted, Rules},
     settings_file::HostFile,
-    stand_in::StandIn,
     totals::{PluginTotals, Totals},
 };
 
@@ -271,7 +274,7 @@ impl PluginInventory {
         self.registry.roll_back(plugin, now, &self.rules)
     }
 
-    /// Records that a profile took a binary; `None` stands for a stand-in without a binary.
+    /// Records that a profile took a binary; `None` stands for a placeholder without a binary.
     pub(crate) fn taken(
         &mut self,
         plugin: &PluginName,
@@ -298,7 +301,7 @@ impl PluginInventory {
         self.registry.taken_by(plugin, scheduler_name)
     }
 
-    /// The binary or stand-in that must serve in a profile.
+    /// The binary or placeholder that must serve in a profile.
     pub(crate) fn service(&self, plugin: &str, scheduler_name: &str) -> Option<Service<ReadyBinary>> {
         self.registry.service(plugin, scheduler_name, &self.rules)
     }
@@ -553,7 +556,7 @@ pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Ar
     factory_by(plugin, service, ReadyBinary::factory)
 }
 
-/// The factory that `of_binary` makes from the serving binary, or the factory of a stand-in if no binary serves.
+/// The factory that `of_binary` makes from the serving binary, or the factory of a placeholder if no binary serves.
 fn factory_by(
     plugin: &PluginName,
     service: &Service<ReadyBinary>,
@@ -562,8 +565,8 @@ fn factory_by(
     match service {
         Service::Native(binary) => of_binary(binary),
         Service::Embedded(component) | Service::Directory(component) => of_binary(&component.binary),
-        Service::Pass(_) => StandIn::that_passes(plugin),
-        Service::Hold(reason) => StandIn::that_holds(plugin, reason),
+        Service::Pass(_) => PlaceholderFactory::that_passes(plugin),
+        Service::Hold(reason) => PlaceholderFactory::that_holds(plugin, reason),
     }
 }
 

@@ -17,6 +17,7 @@ mod limits;
 mod load;
 mod message;
 mod options;
+mod placeholder;
 mod preparing;
 mod provenance;
 mod pulls;
@@ -25,7 +26,6 @@ mod report;
 mod rules;
 mod sent_swaps;
 pub mod settings_file;
-mod stand_in;
 mod standing;
 mod state_file;
 mod supervisor;
@@ -46,7 +46,8 @@ pub use self::{
     options::{PluginHostOptions, Sources},
     preparing::prepare,
     report::{
-        Complaint, Grants, Limits, Needs, OrderReport, PluginReport, ProbationReport, QuarantinedBinary, ServingBinary,
+        Complaint, GrantsReport, LimitsReport, NeedsReport, OrderReport, PluginReport, ProbationReport,
+        QuarantinedBinary, ServingBinary,
     },
     rules::{Granted, GrantsHint, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},

@@ -38,9 +38,9 @@ pub struct PluginReport {
     pub profiles: BTreeMap<String, String>,
     /// Extension points.
     pub exports: Vec<String>,
-    pub needs: Needs,
-    pub grants: Grants,
-    pub limits: Limits,
+    pub needs: NeedsReport,
+    pub grants: GrantsReport,
+    pub limits: LimitsReport,
     pub failure_policy: String,
     pub calls: u64,
     /// The number of the plugin's faults, by kind of fault.
@@ -192,12 +192,12 @@ pub struct ServingBinary {
     /// `native`, `embedded`, or `directory`.
     pub source: String,
     pub profiles: Vec<String>,
-    pub grants: Grants,
+    pub grants: GrantsReport,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Needs {
+pub struct NeedsReport {
     pub columns: Vec<String>,
     /// The keys of the labels of nodes that the plugin reads. If the plugin names no key and reads the column, it reads
     /// all labels.
@@ -214,7 +214,7 @@ pub struct Needs {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Grants {
+pub struct GrantsReport {
     /// `apiVersion/kind`.
     pub reads: Vec<String>,
     pub effects: Vec<String>,
@@ -226,7 +226,7 @@ pub struct Grants {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Limits {
+pub struct LimitsReport {
     pub call_milliseconds: u64,
     pub post_filter_milliseconds: u64,
     pub lifecycle_milliseconds: u64,
@@ -260,7 +260,7 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
         source: source(&status.service).to_owned(),
         state: status.state,
         profiles: profiles.map(|(profile, binary)| ((*profile).to_owned(), text(*binary))).collect(),
-        grants: Grants::from(&inventory.granted(name, status.service.id())),
+        grants: GrantsReport::from(&inventory.granted(name, status.service.id())),
         limits: limits(rules, name),
         failure_policy: match rules.plugin(name).failure_policy {
             FailurePolicy::Fail => "Fail".to_owned(),
@@ -327,7 +327,7 @@ fn binaries(inventory: &PluginInventory, name: &str, status: &PluginStatus<'_, R
                 digest,
                 source: source(service).to_owned(),
                 profiles: vec![(*profile).to_owned()],
-                grants: Grants::from(&inventory.granted(name, service.id())),
+                grants: GrantsReport::from(&inventory.granted(name, service.id())),
             }),
         }
     }
@@ -354,7 +354,7 @@ impl PluginReport {
     }
 }
 
-impl From<&Granted> for Grants {
+impl From<&Granted> for GrantsReport {
     fn from(granted: &Granted) -> Self {
         Self {
             reads: granted.read_names().collect(),
@@ -377,10 +377,10 @@ fn source(service: &Service<ReadyBinary>) -> &'static str {
     }
 }
 
-fn limits(rules: &Rules, name: &str) -> Limits {
+fn limits(rules: &Rules, name: &str) -> LimitsReport {
     let limits = rules.plugin(name).limits;
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    Limits {
+    LimitsReport {
         call_milliseconds: milliseconds(limits.call_time),
         post_filter_milliseconds: milliseconds(limits.post_filter_time),
         lifecycle_milliseconds: milliseconds(limits.lifecycle_time),

@@ -2,7 +2,13 @@
 //! to the scheduler.
 //!
 //! The registry decides, and this module carries out the consequences. [`Notice`] says where each consequence is
-//! reported.
+//! reported. The task ends only with the session. If it ends earlier, the process ends.
+//!
+//! # Surprises
+//! - A swap is only asked for here. Its result arrives later as [`Supervision::Swapped`], so `causes`, `restarts` and
+//!   `sent_swaps` remember what was asked.
+//! - The task may wait until the scheduling thread takes an event. The scheduling thread never waits for this task.
+//! - Building profiles takes seconds. Messages that arrive in this time wait.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +45,7 @@ use crate::{
     provenance::CurrentProvenance,
     pulls::{PullOrder, Pulls},
     ready_binary::ReadyBinary,
-    report::{self, Grants, OrderReport, PluginReport},
+    report::{self, GrantsReport, OrderReport, PluginReport},
     sent_swaps::{SentSwaps, SwapResults},
     settings_file::{self, HostFile, SettingsFileError},
     standing::standing,
@@ -311,13 +317,13 @@ impl Supervisor {
     fn grants(&self) -> BTreeMap<PluginName, Value> {
         let inventory = &self.inventory;
         let names = inventory.names().chain(inventory.rules().settings.named());
-        let grants = |name: &PluginName| json!(Grants::from(&inventory.granted(name, None)));
+        let grants = |name: &PluginName| json!(GrantsReport::from(&inventory.granted(name, None)));
         names.map(|name| (name.clone(), grants(name))).collect()
     }
 
     fn audit_grants(&self, mut before: BTreeMap<PluginName, Value>) {
         for (name, new) in self.grants() {
-            let old = before.remove(&name).unwrap_or_else(|| json!(Grants::default()));
+            let old = before.remove(&name).unwrap_or_else(|| json!(GrantsReport::default()));
             if old != new {
                 self.tell(&name, By::PluginConfig, Notice::GrantsChanged { old, new });
             }

@@ -1,4 +1,17 @@
 //! The parts of the queue, and how pods enter and leave its places.
+//!
+//! A pod waits in activeQ, in backoffQ or in the unschedulable pool ([`Places`]), or it is in flight: in the middle of
+//! an attempt ([`InFlight`]). `moves` has the moves of waiting pods for each cause, and `requeue` the place after a
+//! failed attempt. A [`Policy`] answers for the plugins.
+//!
+//! # Default
+//! The backoff is one to ten seconds. A pod leaves the unschedulable pool after five minutes even if no event came.
+//!
+//! # Surprises
+//! - A pod stays in flight until it is bound. If its attempt fails, the events since the attempt began count as well.
+//! - PreEnqueue is asked when a pod enters activeQ. A gated pod waits in the unschedulable pool, which it leaves after
+//!   five minutes only if the plugin that gates it registered for every event.
+//! - While activeQ is empty, [`Queue::pop`] takes rejected pods before their backoff is over.
 
 mod follow;
 mod moves;

@@ -1,9 +1,9 @@
-//! The counters that client-go has for its requests (`rest_client_*`), for our requests.
+//! Records the requests to the API server in client-go's metrics (`rest_client_*`).
 
 use std::sync::Arc;
 
 use berth_cluster::{ObservedRequest, RequestObserver};
-use berth_telemetry::metrics::{ClientRequest, Metrics};
+use berth_telemetry::metrics::Metrics;
 
 /// Counts the requests to one API server.
 #[derive(Debug)]
@@ -24,9 +24,17 @@ impl ClientMetrics {
 impl RequestObserver for ClientMetrics {
     fn answered(&self, request: &ObservedRequest<'_>) {
         let ObservedRequest { method, code, duration, n_bytes, rate_limited, is_retry } = *request;
-        let host = self.host.as_str();
-        let request = ClientRequest { host, method, code, duration, n_bytes, rate_limited, is_retry };
-        self.metrics.rest_client.request(&request);
+        let (metrics, host) = (&self.metrics.rest_client, self.host.as_str());
+        metrics.answered(host, method, code, duration);
+        if is_retry {
+            metrics.retried(host, method, code);
+        }
+        if let Some(n_bytes) = n_bytes {
+            metrics.body_sent(host, method, n_bytes);
+        }
+        if let Some(waited) = rate_limited {
+            metrics.rate_limited(host, method, waited);
+        }
     }
 
     fn read(&self, method: &str, n_bytes: u64) {

@@ -23,6 +23,7 @@ mod page;
 mod placement_reason;
 mod plan;
 mod plugin_events;
+mod readers;
 pub mod release;
 mod reload;
 pub mod rights;

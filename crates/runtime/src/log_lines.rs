@@ -4,7 +4,7 @@
 
 use berth_model::Release;
 use berth_queue::{MoveCause, SubQueue};
-use berth_scheduler::{ObjectChange, Occurrence, PodMoved, PodName, Scheduler};
+use berth_scheduler::{ChangeType, Occurrence, PodMoved, PodName, Scheduler};
 use berth_telemetry::klog::{V2, V3, V4, V5, lines};
 use tracing::{Level, debug, enabled};
 
@@ -152,29 +152,29 @@ fn verbosity() -> u8 {
     }
 }
 
-fn unscheduled_pod_event(PodName { namespace, name }: &PodName, change: ObjectChange) {
+fn unscheduled_pod_event(PodName { namespace, name }: &PodName, change: ChangeType) {
     let (namespace, pod) = (&**namespace, &**name);
     match change {
-        ObjectChange::Add => debug!(target: V3, pod, namespace, "{}", lines::ADD_UNSCHEDULED_POD.message),
-        ObjectChange::Update => debug!(target: V4, pod, namespace, "{}", lines::UPDATE_UNSCHEDULED_POD.message),
-        ObjectChange::Delete => debug!(target: V3, pod, namespace, "{}", lines::DELETE_UNSCHEDULED_POD.message),
+        ChangeType::Add => debug!(target: V3, pod, namespace, "{}", lines::ADD_UNSCHEDULED_POD.message),
+        ChangeType::Update => debug!(target: V4, pod, namespace, "{}", lines::UPDATE_UNSCHEDULED_POD.message),
+        ChangeType::Delete => debug!(target: V3, pod, namespace, "{}", lines::DELETE_UNSCHEDULED_POD.message),
     }
 }
 
-fn scheduled_pod_event(PodName { namespace, name }: &PodName, change: ObjectChange) {
+fn scheduled_pod_event(PodName { namespace, name }: &PodName, change: ChangeType) {
     let (namespace, pod) = (&**namespace, &**name);
     match change {
-        ObjectChange::Add => debug!(target: V3, pod, namespace, "{}", lines::ADD_SCHEDULED_POD.message),
-        ObjectChange::Update => debug!(target: V4, pod, namespace, "{}", lines::UPDATE_SCHEDULED_POD.message),
-        ObjectChange::Delete => debug!(target: V3, pod, namespace, "{}", lines::DELETE_SCHEDULED_POD.message),
+        ChangeType::Add => debug!(target: V3, pod, namespace, "{}", lines::ADD_SCHEDULED_POD.message),
+        ChangeType::Update => debug!(target: V4, pod, namespace, "{}", lines::UPDATE_SCHEDULED_POD.message),
+        ChangeType::Delete => debug!(target: V3, pod, namespace, "{}", lines::DELETE_SCHEDULED_POD.message),
     }
 }
 
-fn node_event(node: &str, change: ObjectChange) {
+fn node_event(node: &str, change: ChangeType) {
     match change {
-        ObjectChange::Add => debug!(target: V3, nodeObject = node, "{}", lines::ADD_NODE.message),
-        ObjectChange::Update => debug!(target: V4, nodeObject = node, "{}", lines::UPDATE_NODE.message),
-        ObjectChange::Delete => debug!(target: V3, nodeObject = node, "{}", lines::DELETE_NODE.message),
+        ChangeType::Add => debug!(target: V3, nodeObject = node, "{}", lines::ADD_NODE.message),
+        ChangeType::Update => debug!(target: V4, nodeObject = node, "{}", lines::UPDATE_NODE.message),
+        ChangeType::Delete => debug!(target: V3, nodeObject = node, "{}", lines::DELETE_NODE.message),
     }
 }
 

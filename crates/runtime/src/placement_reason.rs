@@ -1,68 +1,50 @@
-//! The reason why a pod was placed on its node, for people.
+//! The reasons why pods were placed on their nodes, for `berth demo`.
 
-use berth_framework::run::Decision;
-use berth_scheduler::{Action, PodRequest, Request, Scheduler};
+use berth_scheduler::Scheduler;
+use berth_what_if::Choice;
 use serde::Serialize;
+use tokio::sync::mpsc;
 
-/// The node of one pod, with the scores that led to the choice.
-#[derive(Clone, Debug, Serialize)]
+/// The node that was chosen for a pod, and the nodes among which the scheduler chose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PlacementReason {
     pub namespace: String,
     pub name: String,
     pub node: String,
-    /// The number of nodes in the cluster.
-    pub nodes: usize,
-    /// The number of nodes that passed every filter.
-    pub feasible: usize,
-    /// The weighted sum of the chosen node; absent if only one node passed.
-    pub score: Option<i64>,
-    /// The highest weighted sum among the nodes that were not chosen.
-    pub runner_up: Option<i64>,
+    #[serde(flatten)]
+    pub choice: Choice,
 }
 
-impl PlacementReason {
-    /// The reason in one line.
-    pub fn why(&self) -> String {
-        let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
-        match (self.score, self.runner_up) {
-            (Some(score), Some(runner_up)) if score == runner_up => {
-                format!("{fit}; this node is the first of the nodes with the score {score}")
-            }
-            (Some(score), Some(runner_up)) => format!(
-                "{fit}; this node has the score {score}, and the next best \
-                                                       node has {runner_up}"
-            ),
-            (Some(score), None) => format!("{fit}; this node has the score {score}"),
-            (None, _) => format!("{fit}; no other choice"),
-        }
+/// Sends the reason of each placement once.
+#[derive(Debug)]
+pub(crate) struct PlacementReasons {
+    /// The channel; `None` if the reasons are not requested.
+    sink: Option<mpsc::UnboundedSender<PlacementReason>>,
+    /// The attempt whose reason was sent last.
+    sent: u64,
+}
+
+impl PlacementReasons {
+    pub(crate) fn new(sink: Option<mpsc::UnboundedSender<PlacementReason>>) -> Self {
+        Self { sink, sent: 0 }
     }
-}
 
-/// The reasons for the placements of the cycle that has just ended.
-pub(crate) fn placement_reasons(scheduler: &Scheduler, sink: &mut dyn FnMut(PlacementReason)) {
-    let Some(Decision { findings, .. }) = scheduler.last_decision() else { return };
-    for action in scheduler.pending_actions() {
-        let Action::Pod(PodRequest {
-            pod,
-            request: Request::Bind { node, .. } | Request::BindByExtender { node, .. },
-            ..
-        }) = action
-        else {
-            continue;
-        };
+    /// Sends the reason of the last attempt, if the attempt chose a node. The pod may still be rejected before it is
+    /// bound.
+    pub(crate) fn send(&mut self, scheduler: &Scheduler) {
+        let Some(sink) = &self.sink else { return };
+        let Some((attempt, _)) = scheduler.last_attempt() else { return };
+        if std::mem::replace(&mut self.sent, attempt.number) == attempt.number {
+            return;
+        }
+        let Ok(node) = &attempt.decision.outcome else { return };
         let table = scheduler.cache().table();
-        let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
-        let scored = || findings.feasible().iter().zip(findings.totals());
-        let score = scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
-        let runner_up = scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
-        sink(PlacementReason {
-            namespace: pod.namespace.to_string(),
-            name: pod.name.to_string(),
-            node: node.to_string(),
-            nodes: table.n_nodes(),
-            feasible: findings.feasible().len(),
-            score,
-            runner_up,
-        });
+        let node = table.symbols.text(table.name(*node));
+        let Some(choice) = Choice::of(&attempt.decision, node, table) else { return };
+        let namespace = table.symbols.text(attempt.pod.namespace).to_owned();
+        let reason = PlacementReason { namespace, name: attempt.pod.name.to_string(), node: node.to_owned(), choice };
+        // The caller may have stopped waiting.
+        drop(sink.send(reason));
     }
 }

@@ -28,8 +28,8 @@ use tokio::{
 use self::sources::{Input, NoInput, Turn};
 pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
-    explain::Decisions, log_lines::LogLines, placement_reason::PlacementReason, placement_reason::placement_reasons,
-    score_lines::ScoreLines, tasks::EndedEarly, tasks::panic_if_asked, traces::Traces, watching::WatchRequest,
+    explain::Decisions, log_lines::LogLines, placement_reason::PlacementReasons, score_lines::ScoreLines,
+    tasks::EndedEarly, tasks::panic_if_asked, traces::Traces, watching::WatchRequest,
 };
 
 /// The capacity for actions: the bindings, patches and events of some hundred pods.
@@ -57,8 +57,8 @@ pub(crate) struct Parts {
     pub health: Health,
     /// The engine, which gets the current time for plugins.
     pub plugins: berth_wasm_host::Engine,
-    /// The channel for the reasons of placements; `None` if they are not requested.
-    pub reasons: Option<mpsc::UnboundedSender<PlacementReason>>,
+    /// Sends the reasons of placements, if they are requested.
+    pub reasons: PlacementReasons,
     /// The ring for decisions.
     pub decisions: Decisions,
     /// The log lines about events, attempts and moves in the queue.
@@ -244,10 +244,7 @@ fn cycle(parts: &mut Parts) -> bool {
     if worked {
         parts.score_lines.write(&parts.scheduler);
         parts.metrics.cycle(start.elapsed(), pause);
-        if let Some(sink) = &parts.reasons {
-            // The caller may have stopped waiting.
-            placement_reasons(&parts.scheduler, &mut |reason| drop(sink.send(reason)));
-        }
+        parts.reasons.send(&parts.scheduler);
     }
     worked
 }

@@ -1,33 +1,33 @@
 //! A running scheduler on one API server, with all parts that `berth run`, `berth sandbox` and `berth demo` start and
 //! stop.
+//!
+//! [`Session::start`] lists the parts in the order in which they start. A session owns its tasks and the scheduling
+//! thread. It begins with the metrics, the probes and the tasks of a [`Front`], which answers before anything is
+//! loaded.
+//!
+//! # End
+//! [`Session::run_until`] ends the session when its work is done, when another replica may lead, or when a part ends
+//! that should not end. After the work, bindings in progress have [`DRAIN`] to finish, and unwritten events have
+//! [`FLUSH`]. If another replica may already schedule, nothing is finished.
+//!
+//! A task may return because the scheduling thread has ended. The reason of the thread is then reported.
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
-use axum::Router;
 use berth_cluster::{Client, Connection, EventRecorder, Kinds, LeadershipLost, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, RunningConfiguration, Settings};
-use berth_explain::DecisionRing;
 use berth_framework::Profile;
-use berth_page::{History, Page, WhatIf};
 use berth_plugin_host::{Plugins, Surroundings};
 use berth_scheduler::{Event, HostObjects, Scheduler};
-use berth_serving::{
-    Health, ReadModel as _,
-    admin_socket::{self, OwnersSocket},
-    endpoints::{
-        self,
-        about::{self, About},
-        debug, resources,
-    },
-};
+use berth_serving::{Health, ReadModel as _};
 use berth_telemetry::{
     audit::AuditLog,
-    chain, clock,
+    clock,
     metrics::Metrics,
     notices::{PluginHistory, Sinks},
 };
@@ -39,31 +39,29 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    admin,
     cache_dump::{self, Dump},
     client_metrics::ClientMetrics,
     configuration::{ConfigurationSource, scheduler_settings},
     credentials,
     election::Election,
     executor::Executor,
-    explain::{self, Decisions, Explainer},
     extenders::HttpExtenders,
     follower::Follower,
-    front::{Door, Front},
+    front::Front,
     informers::Informers,
     log_lines::LogLines,
     options::Options,
     page,
-    placement_reason::PlacementReason,
+    placement_reason::{PlacementReason, PlacementReasons},
     plan::Plan,
     plugin_events::PluginEvents,
+    readers::{Endpoints, Readers},
     reload::Reload,
     scheduling::{ACTIONS_BOUND, Outlets, Parts, SchedulingThread, Sources},
     score_lines::ScoreLines,
     tasks::{EndedEarly, Tasks},
     traces::Traces,
     watching::{Begin, EVENTS_BOUND, WatchPlan},
-    what_if::{self, Answerer},
 };
 
 /// The time for bindings in progress when the process is asked to stop.
@@ -97,7 +95,7 @@ pub struct Session {
 }
 
 /// The clients of the API server, and their counters.
-struct Outside {
+struct ClusterClients {
     client: Client,
     hostname: String,
     writer: Writer,
@@ -120,7 +118,7 @@ pub async fn settings(scheduling: &Options, overrides: Overrides) -> Result<Sett
     spawn_blocking(reading).await.context("the task that loads the plugins failed")?
 }
 
-impl Outside {
+impl ClusterClients {
     fn new(connection: Connection, settings: &Settings, audit: AuditLog, metrics: Arc<Metrics>) -> Self {
         let client = connection.observed_client(Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let limits = &settings.client_connection;
@@ -196,43 +194,20 @@ impl Session {
         settings.ignore_managed_resources();
         let running = RunningConfiguration::new(settings.clone());
         let audit = AuditLog::open(scheduling.audit_log.as_deref())?;
-        let outside = Outside::new(connection, &settings, audit, metrics);
-        let Outside { client, recorder, sinks, .. } = &outside;
+        let clients = ClusterClients::new(connection, &settings, audit, metrics);
+        let ClusterClients { client, recorder, sinks, .. } = &clients;
         let metrics = &sinks.metrics;
-        let traces = Traces::start(traces, metrics.traces.clone(), &outside.hostname, &mut tasks)?;
-        // One request of each copy, and one request for totals. Further requests wait.
-        let (requests, follow) = mpsc::channel(3);
-        let follower =
-            Follower::start(requests.clone()).context("cannot start the thread that follows the scheduler")?;
-        let resources = resources::routes(&health, follower.clone());
-        let decisions = Decisions::new(Mutex::new(DecisionRing::new(kept_bytes(scheduling))));
-        let explainer = Explainer {
-            follower: follower.clone(),
-            decisions: Arc::clone(&decisions),
-            supervisor: plugins.inbox.0.clone(),
-            running: running.clone(),
-            health: health.clone(),
-        };
-        let admin = admin::routes(plugins.inbox.0.clone()).merge(explain::routes(explainer.clone()));
-        let answerer = Answerer::start(what_if::Parts {
-            follow: requests,
-            client: client.clone(),
-            supervisor: plugins.inbox.0.clone(),
-            running: running.clone(),
-            command_line: scheduling.clone(),
+        let traces = Traces::start(traces, metrics.traces.clone(), &clients.hostname, &mut tasks)?;
+        let endpoints = Endpoints {
+            client,
+            metrics,
+            health: &health,
+            running: &running,
+            supervisor: &plugins.inbox.0,
+            scheduling,
             serves_all: source.file.is_none() && source.overrides.scheduler_name.is_none(),
-        });
-        let answerer = Arc::new(answerer.context("cannot start the thread that answers what-if questions")?);
-        let admin = admin.merge(what_if::routes(Arc::clone(&answerer))).merge(cache_dump::routes(follower.clone()));
-        let answerer: Arc<dyn WhatIf> = answerer;
-        let history = History::default();
-        let page = Page::new(explainer, health.clone(), Arc::clone(metrics), history.clone(), Some(answerer));
-        tasks.spawn("the history of the page", history.follow(Arc::clone(metrics)));
-        let admin = admin.merge(berth_page::overview_routes(page.clone()));
-        let resources = resources.merge(berth_page::routes(page.clone()));
-        let owner = berth_page::owner_routes(page.clone());
-        let process = endpoints::routes(metrics, &health).merge(endpoints::reset_routes(metrics));
-        serve(scheduling, &running, &door, Served { process, resources, admin, owner }, &mut tasks)?;
+        };
+        let Readers { follower, follow, decisions, page } = endpoints.serve(&door, &mut tasks)?;
         let page = match scheduling.page {
             Some(address) => Some(page::serve_on_loopback(address, page, &mut tasks).await?),
             None => None,
@@ -242,10 +217,10 @@ impl Session {
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
         let (events, incoming) = mpsc::channel(EVENTS_BOUND);
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
-        let (election, turn) = Election::start(client, &settings, &scheduling.gates, &outside.hostname);
+        let (election, turn) = Election::start(client, &settings, &scheduling.gates, &clients.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
-        let executor = outside.executor(&events, current_extenders, &traces, scheduling);
+        let executor = clients.executor(&events, current_extenders, &traces, scheduling);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(
             plugins.inventory.settle_pod_json(),
@@ -263,7 +238,7 @@ impl Session {
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
             watch_requests: watch_requests.clone(),
-            writer: outside.writer.clone(),
+            writer: clients.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
             sinks: sinks.clone(),
@@ -272,15 +247,15 @@ impl Session {
         let thread = SchedulingThread::spawn(Parts {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
                 .with_time(plugins.engine.time().clone())
-                .with_objects(outside.objects.clone())
+                .with_objects(clients.objects.clone())
                 .with_traces(traces.sampling()),
             sources: Sources { events: incoming, faults, follow },
-            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, outside.objects.clone(), traces.clone()),
+            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, clients.objects.clone(), traces.clone()),
             metrics: Arc::clone(metrics),
             history: sinks.history.clone(),
             health: health.clone(),
             plugins: plugins.engine.clone(),
-            reasons,
+            reasons: PlacementReasons::new(reasons),
             decisions,
             log_lines: LogLines::of(scheduling.gates.release()),
             score_lines: ScoreLines::default(),
@@ -293,8 +268,8 @@ impl Session {
         let informers = Arc::new(Informers::new(Arc::clone(metrics)));
         let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), informers, begin);
         tasks.spawn("the watch of the cluster", watching);
-        outside.supervise(&events, plugins, scheduling, started, &mut tasks)?;
-        let Outside { recorder, sinks: Sinks { metrics, audit, .. }, .. } = outside;
+        clients.supervise(&events, plugins, scheduling, started, &mut tasks)?;
+        let ClusterClients { recorder, sinks: Sinks { metrics, audit, .. }, .. } = clients;
         Ok(Self { events, thread, recorder, health, election, metrics, audit, traces, tasks, page })
     }
 
@@ -398,53 +373,6 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// The routes.
-struct Served {
-    /// The probes and the metrics of the process, for the socket. HTTPS has its own routes for these from the start.
-    process: Router,
-    /// The routes for callers of HTTPS.
-    resources: Router,
-    admin: Router,
-    /// The routes for the scheduler's own user, which the socket serves instead of `resources`.
-    owner: Router,
-}
-
-/// Serves the routes on the Unix socket and over HTTPS.
-fn serve(
-    scheduling: &Options,
-    running: &RunningConfiguration,
-    door: &Door,
-    Served { process, resources, admin, owner }: Served,
-    tasks: &mut Tasks,
-) -> Result<()> {
-    let secure = scheduling.secure_serving.as_ref();
-    let about = About {
-        configuration: running.clone(),
-        flags: secure.filter(|_| scheduling.gates.is_on("ComponentFlagz")).map(|secure| secure.flags.clone()),
-        has_status: scheduling.gates.is_on("ComponentStatusz"),
-        release: scheduling.gates.release(),
-        started: Instant::now(),
-    };
-    let debug = debug::routes(running.clone(), secure.and_then(|secure| secure.verbosity.clone()));
-    let admin = admin.merge(about::routes(about)).merge(debug);
-    match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(admin_socket::default_path)) {
-        Ok(socket) => {
-            info!(path = %socket.path().display(), "serving /admin/plugins, /explain, /overview, /page and /metrics");
-            tasks.spawn(
-                "the server of the admin socket",
-                endpoints::serve_on(socket, process.merge(admin.clone()).merge(owner)),
-            );
-        }
-        Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
-        // The socket was not requested on the command line.
-        Err(error) => info!(reason = chain(&error), "the admin socket is not served"),
-    }
-    if secure.is_some() {
-        door.open(resources.merge(admin));
-    }
-    Ok(())
-}
-
 fn new_scheduler(
     settings: &Settings,
     scheduling: &Options,
@@ -465,11 +393,6 @@ fn dump_on_signal(client: &Client, follower: Follower) -> Result<impl Future<Out
         let follower = follower.clone();
         async move { follower.read(Dump::of).await }
     })
-}
-
-/// The number of bytes for decisions.
-fn kept_bytes(scheduling: &Options) -> usize {
-    usize::try_from(scheduling.kept_decisions_mib).unwrap_or(usize::MAX).saturating_mul(1 << 20)
 }
 
 fn hostname() -> String {

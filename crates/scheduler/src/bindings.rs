@@ -9,6 +9,7 @@ mod binding;
 mod binding_failure;
 mod device_shares;
 mod effects;
+mod ends;
 mod follow;
 pub(crate) mod granted;
 mod inbox;
@@ -18,8 +19,8 @@ mod permit;
 mod pre_bind;
 mod questions;
 mod ready;
+mod reported_waits;
 mod steps;
-mod told_waits;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -291,7 +292,7 @@ impl Bindings {
 
     /// The profiles whose pods may not be tried.
     pub(crate) fn held_profiles(&self) -> HeldProfiles<'_> {
-        HeldProfiles { full: &self.sent.full, untold: self.announcements.untold() }
+        HeldProfiles { full: &self.sent.full, uninformed: self.announcements.uninformed() }
     }
 
     /// Handles the replacement of a plugin. If the new plugin does not implement Permit, the pods that the old plugin

@@ -95,7 +95,7 @@ pub(crate) struct HeldProfiles<'a> {
     pub(crate) full: &'a [Sym],
     /// Profiles with a plugin that does not know about all pods between Reserve and PostBind yet. The status gives this
     /// reason.
-    pub(crate) untold: Vec<(Sym, Status)>,
+    pub(crate) uninformed: Vec<(Sym, Status)>,
 }
 
 /// A pod to be tried.
@@ -237,7 +237,7 @@ impl Context {
         };
         let search = if searches.all { SearchLength::Brief } else { SearchLength::Full };
         for (last, search) in [(Precedence::InTurn, search), (Precedence::AfterOtherNamespaces, SearchLength::Brief)] {
-            if let Some(record) = self.pop_with_time(&held.untold, |record| precedence(record) > last) {
+            if let Some(record) = self.pop_with_time(&held.uninformed, |record| precedence(record) > last) {
                 tell_who_waits(&self.time, plugins_are_spent, &searches);
                 return Some(NextPod { record, search, is_alone: false });
             }
@@ -249,7 +249,7 @@ impl Context {
         }
         let mut last = None;
         self.while_idle(|it| {
-            last = it.pop_with_time(&held.untold, |record| precedence(record) > Precedence::AfterAll);
+            last = it.pop_with_time(&held.uninformed, |record| precedence(record) > Precedence::AfterAll);
         });
         if last.is_none() && self.waits_for == WaitsFor::Nothing && !held.full.is_empty() {
             self.waits_for = WaitsFor::Answers;
@@ -261,7 +261,7 @@ impl Context {
     /// each profile that has waited long enough for its plugins gets an event.
     fn pop_with_time(
         &mut self,
-        untold: &[(Sym, Status)],
+        uninformed: &[(Sym, Status)],
         is_to_wait: impl Fn(&QueuedPod) -> bool,
     ) -> Option<QueuedPod> {
         let Self { queue, profiles, unasked_gates, time, .. } = self;
@@ -281,8 +281,9 @@ impl Context {
             if let Some((_, has_time)) = asked.iter().find(|(name, _)| *name == scheduler_name) {
                 return !has_time;
             }
-            let untold = untold.iter().find(|(name, _)| *name == scheduler_name).map(|(_, status)| status.clone());
-            let refusal = untold.or_else(|| profiles.why_no_time(scheduler_name));
+            let uninformed =
+                uninformed.iter().find(|(name, _)| *name == scheduler_name).map(|(_, status)| status.clone());
+            let refusal = uninformed.or_else(|| profiles.why_no_time(scheduler_name));
             asked.push((scheduler_name, refusal.is_none()));
             let Some(status) = refusal else { return false };
             if now.since(record.queued_at) >= TELL_AFTER {

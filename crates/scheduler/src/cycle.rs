@@ -1,4 +1,16 @@
 //! The scheduling cycle, which takes one pod from the queue to a node, or back.
+//!
+//! [`Cycle::schedule`] brings the plugins' replicas up to date, lets [`run::place`] decide, asks PostFilter if no node
+//! passed, and passes the pod on: to [`Bindings`], or back to the queue (`Context::fail_attempt`).
+//!
+//! [`Cycle`] has only the data that one attempt leaves for the next: buffers, the answers about earlier pods of a
+//! class, the batch of equal pods, and the place at which the next search begins. A swap of plugins ends the answers
+//! and the batch ([`Cycle::plugins_replaced`]).
+//!
+//! # Surprises
+//! - The last decision is kept until the next attempt, which reuses its buffers.
+//! - The nomination of a preemptor is written before its victims are evicted.
+//! - While decisions come fast, only some are recorded with scores and refusals ([`WHOLE_RECORD_EVERY`]).
 
 mod batching;
 

@@ -13,7 +13,7 @@ use crate::{
     bindings::{Bindings, Input},
     changes,
     context::Context,
-    occurrence::ObjectChange,
+    occurrence::ChangeType,
     pending_pods::PendingPod,
 };
 
@@ -104,7 +104,7 @@ impl EventHandlers {
         let old_conditions = self.node_conditions.insert(node.name, conditions);
         let conditions_differ = old_conditions.as_ref() != self.node_conditions.get(&node.name);
         let (name, old) = (node.name, context.cache_mut().set_node(node.clone()));
-        context.note_node_event(name, if old.is_none() { ObjectChange::Add } else { ObjectChange::Update });
+        context.note_node_event(name, if old.is_none() { ChangeType::Add } else { ChangeType::Update });
         match old {
             None => context.move_all(&changes::node_added(node)),
             Some(old) => {
@@ -124,7 +124,7 @@ impl EventHandlers {
         let node = context.cache().node(symbol).and_then(|node| node.row()).map(|(_, node)| node.clone());
         if let Some(node) = node {
             context.move_all(&changes::node_deleted(node));
-            context.note_node_event(symbol, ObjectChange::Delete);
+            context.note_node_event(symbol, ChangeType::Delete);
         }
         context.cache_mut().remove_node(symbol);
         bindings.node_changed(name, context);
@@ -209,7 +209,7 @@ fn pending_pod_applied(pending: PendingPod, pod: &Arc<Pod>, bindings: &mut Bindi
     let now = context.now();
     let labels = context.queue().pod_event_labels();
     context.also_handling(if old.is_none() { &labels.added } else { &labels.updated });
-    context.note_pod_event(pod, if old.is_none() { ObjectChange::Add } else { ObjectChange::Update }, false);
+    context.note_pod_event(pod, if old.is_none() { ChangeType::Add } else { ChangeType::Update }, false);
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
     };
@@ -230,14 +230,14 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     };
     match added {
         Added::Updated { old } => {
-            context.note_pod_event(pod, ObjectChange::Update, true);
+            context.note_pod_event(pod, ChangeType::Update, true);
             for object_event in changes::pod_updates(&old, pod, context.queue().pod_event_labels()) {
                 context.also_handling(&object_event.label);
                 context.move_all(&object_event);
             }
         }
         Added::New | Added::Confirmed { .. } => {
-            context.note_pod_event(pod, ObjectChange::Add, true);
+            context.note_pod_event(pod, ChangeType::Add, true);
             bindings.send(&pod.uid, Input::SeenOnNode(pod.node_name), context);
             context.move_all(&changes::pod_added(pod));
         }
@@ -246,7 +246,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         // In kube-scheduler, a pod whose profile changes moves from the handlers of one informer to the handlers of
         // another.
         context.also_handling(&context.queue().pod_event_labels().deleted);
-        context.note_pod_event(pod, ObjectChange::Delete, false);
+        context.note_pod_event(pod, ChangeType::Delete, false);
     }
     bindings.pod_changed(pod, context);
 }
@@ -257,14 +257,14 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let pending = context.forget_pod(&uid);
     if let Some(pending) = &pending {
         context.also_handling(&context.queue().pod_event_labels().deleted);
-        context.note_pod_event(&pending.pod, ObjectChange::Delete, false);
+        context.note_pod_event(&pending.pod, ChangeType::Delete, false);
     }
     let on_node = context.cache().pod(&uid).map(|cached| Arc::clone(cached.pod()));
     let gone = on_node.as_ref().or(pending.as_ref().map(|pending| &pending.pod)).cloned();
     if bindings.contains(&uid) {
         bindings.send(&uid, Input::Deleted, context);
     } else if let Some(pod) = on_node {
-        context.note_pod_event(&pod, ObjectChange::Delete, true);
+        context.note_pod_event(&pod, ChangeType::Delete, true);
         context.leave_node(&uid);
     } else if let Some(pending) = pending.filter(|_| was_nominated) {
         nomination_ended(&pending.pod, context);

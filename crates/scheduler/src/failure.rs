@@ -14,7 +14,7 @@ use crate::{
     context::{Context, EndingCycle, PodEvent},
     metrics::AttemptResult,
     profiles::EXTENDER,
-    unasked_gates::Untold,
+    unasked_gates::GateMessage,
 };
 
 /// A failed attempt.
@@ -152,7 +152,7 @@ impl Context {
     /// change.
     pub(crate) fn tell_gate_failures(&mut self) {
         let mut is_first = true;
-        for Untold { uid, status, is_failure } in self.take_gate_failures() {
+        for GateMessage { uid, status, is_failure } in self.take_gate_failures() {
             let Some(pod) = self.pending_pod(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
             let message = status.message();
             if self.patch_failure(&pod, None, &AttemptFailure::at_gate(status), message.clone()) {
@@ -175,7 +175,7 @@ impl Context {
         let rejections = self.rejections(record.pod.scheduler_name, cause);
         let requeued =
             self.with_queue(|queue, policy| queue.requeue(record, Arc::clone(newest), rejections, now, policy));
-        self.leave_gate_failure_untold(&newest.uid);
+        self.leave_gate_failure_unreported(&newest.uid);
         if requeued.is_err() {
             let message = format!("pod {} is already present in the queue", self.full_name(newest));
             self.log(Level::Error, message);

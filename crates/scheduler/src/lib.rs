@@ -78,7 +78,7 @@ pub use effect_bytes::HeldBytes;
 pub use event::Event;
 pub use host_objects::{Handle, HostObjects};
 pub use metrics::{AttemptResult, BatchMetrics, HintAnswer, Metrics, Observation, Totals, WaitResult};
-pub use occurrence::{ObjectChange, Occurrence, PodMoved, PodName};
+pub use occurrence::{ChangeType, Occurrence, PodMoved, PodName};
 pub use outbox::NotBoundAttempt;
 pub use preparation::{Preparation, Prepared, SwapError};
 pub use reconfiguration::Reconfiguration;

@@ -14,7 +14,7 @@ pub enum Occurrence {
         /// The pod.
         pod: PodName,
         /// The change to the pod.
-        change: ObjectChange,
+        change: ChangeType,
         /// Whether the pod has a node.
         is_scheduled: bool,
     },
@@ -23,7 +23,7 @@ pub enum Occurrence {
         /// `metadata.name` of the node.
         node: Arc<str>,
         /// The change of the object.
-        change: ObjectChange,
+        change: ChangeType,
     },
     /// A pod entered a part of the queue.
     PodMoved(Box<PodMoved>),
@@ -60,7 +60,7 @@ pub struct PodName {
 
 /// The change to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ObjectChange {
+pub enum ChangeType {
     /// The object appeared.
     Add,
     /// The object changed.
@@ -145,10 +145,10 @@ impl Occurrences {
 
 impl Occurrence {
     /// The verbosity at which kube-scheduler writes the event of an object.
-    pub(crate) fn event_verbosity(change: ObjectChange) -> u8 {
+    pub(crate) fn event_verbosity(change: ChangeType) -> u8 {
         match change {
-            ObjectChange::Add | ObjectChange::Delete => 3,
-            ObjectChange::Update => 4,
+            ChangeType::Add | ChangeType::Delete => 3,
+            ChangeType::Update => 4,
         }
     }
 

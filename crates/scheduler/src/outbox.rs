@@ -185,10 +185,6 @@ impl Outbox {
         self.attempts.count(profile, result);
     }
 
-    pub(crate) fn actions(&self) -> &[Action] {
-        &self.actions
-    }
-
     pub(crate) fn drain_actions(&mut self) -> Drain<'_, Action> {
         self.actions.drain(..)
     }

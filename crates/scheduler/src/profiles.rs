@@ -169,14 +169,14 @@ impl Profiles {
     }
 
     /// Whether messages wait for plugins.
-    pub(crate) fn has_news(&self) -> bool {
-        self.list.iter().any(Profile::has_news)
+    pub(crate) fn has_messages(&self) -> bool {
+        self.list.iter().any(Profile::has_messages)
     }
 
     /// The profiles with plugins for which messages wait.
-    pub(crate) fn with_news(&self) -> Vec<Sym> {
-        if self.has_news() {
-            self.names().into_iter().filter(|&name| self.get(name).is_some_and(Profile::has_news)).collect()
+    pub(crate) fn with_messages(&self) -> Vec<Sym> {
+        if self.has_messages() {
+            self.names().into_iter().filter(|&name| self.get(name).is_some_and(Profile::has_messages)).collect()
         } else {
             Vec::new()
         }

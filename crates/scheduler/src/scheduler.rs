@@ -1,4 +1,20 @@
 //! The scheduler's parts and its interface: events, cycles, actions. This module only passes calls on.
+//!
+//! The caller owns time and threads. It passes events to [`Scheduler::handle`], calls [`Scheduler::run`] as long as
+//! there is more to do, and takes actions, measurements and records after each call. Nothing happens between two calls.
+//! [`Scheduler::next_wakeup`] says when a call is due without an event.
+//!
+//! # Default
+//! Without further settings a scheduler has no clock, so it measures nothing. It has no accounts of time, so no pod
+//! waits for the time of plugins, and it has no extenders. No cycle begins before [`Event::Synced`].
+//!
+//! # End
+//! After [`Event::Shutdown`] no cycle and no binding begins. [`Scheduler::outstanding`] counts the bindings that were
+//! sent and not answered. The caller waits for these, or drops the scheduler without them.
+//!
+//! # Surprises
+//! - Objects that are not plain data, such as profiles, stand in [`HostObjects`]. Events and actions only name them.
+//! - A replaced plugin is kept until [`Scheduler::drain_retired`], because dropping it takes a while.
 
 mod following;
 
@@ -226,7 +242,7 @@ impl Scheduler {
         bindings.expire(context);
         bindings.go_on_announcing(context);
         bindings.go_on(context);
-        context.tell_news();
+        context.deliver_messages();
         context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));
         context.retry_gates();
@@ -251,11 +267,11 @@ impl Scheduler {
     /// than the share of all plugins.
     fn use_idle_time(&mut self) {
         let Self { context, bindings, .. } = self;
-        if bindings.is_any_ready() || context.profiles().has_news() {
+        if bindings.is_any_ready() || context.profiles().has_messages() {
             context.while_idle(|context| {
                 bindings.go_on_announcing(context);
                 bindings.go_on(context);
-                context.tell_news();
+                context.deliver_messages();
             });
         }
     }
@@ -272,7 +288,7 @@ impl Scheduler {
         let waits_for_time = bindings.is_any_ready()
             || context.waits_for_time()
             || context.has_unasked_gates()
-            || context.profiles().has_news();
+            || context.profiles().has_messages();
         let has_time = waits_for_time.then(|| self.context.now() + Self::LOOK_FOR_TIME_AFTER);
         let wakeups = [self.context.next_wakeup(), self.bindings.next_deadline(), has_time];
         wakeups.into_iter().flatten().min()
@@ -281,12 +297,6 @@ impl Scheduler {
     /// Removes and returns the actions, in order.
     pub fn drain_actions(&mut self) -> Drain<'_, Action> {
         self.context.drain_actions()
-    }
-
-    /// The actions, which are not removed.
-    #[must_use]
-    pub fn pending_actions(&self) -> &[Action] {
-        self.context.actions()
     }
 
     /// The measurements since the last call.

@@ -19,7 +19,7 @@ const RETRY_AFTER: u64 = 10_000;
 
 /// A message that a pod must still get.
 #[derive(Debug)]
-pub(crate) struct Untold {
+pub(crate) struct GateMessage {
     pub(crate) uid: PodUid,
     pub(crate) status: Status,
     /// Whether a plugin broke. Otherwise it only has no time.
@@ -32,7 +32,7 @@ pub(crate) type ProfilePlugin = (Sym, Arc<str>);
 #[derive(Debug, Default)]
 pub(crate) struct UnaskedGates {
     /// The messages that were not reported yet.
-    new: Vec<Untold>,
+    new: Vec<GateMessage>,
     to_retry: BTreeSet<PodUid>,
     retry_at: Option<Time>,
     /// The pods for which a profile's plugin had no time, in the order in which the plugin must be asked about them.
@@ -48,12 +48,12 @@ impl UnaskedGates {
             self.to_retry.insert(uid.clone());
             self.retry_at.get_or_insert(now + RETRY_AFTER);
         }
-        self.new.push(Untold { uid: uid.clone(), status, is_failure: true });
+        self.new.push(GateMessage { uid: uid.clone(), status, is_failure: true });
     }
 
     /// Notes a message for a pod that has waited for a while for plugins to have time.
     pub(crate) fn tell(&mut self, uid: &PodUid, status: Status) {
-        self.new.push(Untold { uid: uid.clone(), status, is_failure: false });
+        self.new.push(GateMessage { uid: uid.clone(), status, is_failure: false });
     }
 
     /// Notes that the profile's plugin had no time for the pod.
@@ -86,11 +86,11 @@ impl UnaskedGates {
     }
 
     /// Drops the messages for the pod, because its failed attempt is reported instead.
-    pub(crate) fn leave_untold(&mut self, uid: &PodUid) {
-        self.new.retain(|untold| untold.uid != *uid);
+    pub(crate) fn leave_unreported(&mut self, uid: &PodUid) {
+        self.new.retain(|message| message.uid != *uid);
     }
 
-    pub(crate) fn take_new(&mut self) -> Vec<Untold> {
+    pub(crate) fn take_new(&mut self) -> Vec<GateMessage> {
         mem::take(&mut self.new)
     }
 

@@ -35,7 +35,7 @@ pub use self::{
     allowed_labels::{AllowedLabels, InvalidKey},
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     informers::InformerMetrics,
-    rest_client::{ClientRequest, RestClientMetrics},
+    rest_client::RestClientMetrics,
     scheduler::{Distribution, Figures, PluginTimings, SchedulerMetrics, Timing},
     traces::{LostSpans, TraceMetrics},
 };

@@ -1,28 +1,45 @@
-//! A configured plugin, which the scheduler calls through the instance that serves at the time.
+//! A component behind the framework's traits, for one profile. The scheduler calls it through the instance that serves
+//! at the time.
 //!
-//! An instance that faults is dropped, and the present call returns an error. From then on the plugin is out of
-//! service; another part of the program makes its successor. The replica must know the symbols of pods, so `sync` comes
-//! before every call, also outside of cycles. A plugin that is not called is informed of pods later.
+//! The plugin is made with a configured instance that knows nothing of the cluster. `sync` gives the instance the
+//! changes since the last `sync`. The replica must know the symbols of pods, so `sync` comes before every call, also
+//! outside of cycles.
+//!
+//! # End of an instance
+//! A fault drops the instance, and with it all data about its cycles, its classes of pods and its pending changes. The
+//! call returns an error. From then on the plugin is out of service: this module never makes a second instance. Another
+//! part of the program replaces the whole plugin.
+//!
+//! # Surprises
+//! - Changes of pods wait in `pending` until the instance is asked something, and in `kept` while it has no time. So
+//!   `replica` may be ahead of the instance.
+//! - Pods of one equivalence class may share one cycle (`classes`). The cycle of a call may then have begun with
+//!   another pod.
+//! - A plugin that is passed over, because it has no time and its pods need not wait for it, has no extension point but
+//!   Reserve.
+//! - A fault while pending changes are delivered belongs to no pod, although a pod caused the call.
 
 mod classes;
 mod pending;
 mod placed_classes;
 mod points;
 mod shown_pods;
+mod start;
 
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
-    BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, OutOfTime,
-    Plugin, PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
+    BuildError, Call, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, OutOfTime, Plugin,
+    PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
 };
 use berth_model::{Delta, NodeSet, Pod, PodUid};
 
 use self::{
-    classes::{Classes, Participation, Standing, is_about_pods_only},
+    classes::{ClassState, Classes, Participation, is_about_pods_only},
     pending::{KeptChanges, PendingChanges},
     placed_classes::PlacedClasses,
     shown_pods::ShownPods,
+    start::start,
 };
 use crate::{
     bindings::{
@@ -30,7 +47,7 @@ use crate::{
         types,
     },
     component::LoadedComponent,
-    convert::{lower, on_one_line},
+    convert::lower,
     cpu_time::thread_time,
     fault::{CallError, InstanceFault},
     instance::{CallContext, Instance, TimeLimit, guest},
@@ -209,17 +226,17 @@ impl ComponentPlugin {
         if !self.component.indices.has_reuse() {
             return self.begin(call).map(|()| own);
         }
-        let reach = match self.classes.standing(call.pod) {
-            Standing::Known(reach) if reach.is_nothing() => return Ok(Participation::Skipped),
-            Standing::Known(reach) => {
+        let reach = match self.classes.state(call.pod) {
+            ClassState::Known(reach) if reach.is_nothing() => return Ok(Participation::Skipped),
+            ClassState::Known(reach) => {
                 if let Some(cycle) = self.classes.shared_with(call.pod) {
                     return Ok(Participation::In(cycle));
                 }
                 self.begin(call)?;
                 reach
             }
-            Standing::New => return self.begin(call).map(|()| own),
-            Standing::Seen => {
+            ClassState::New => return self.begin(call).map(|()| own),
+            ClassState::Seen => {
                 self.begin(call)?;
                 self.learn_reach(call.cycle, call.pod)?
             }
@@ -260,10 +277,10 @@ impl ComponentPlugin {
         if !self.component.indices.has_reuse() {
             return Ok(false);
         }
-        let reach = match self.classes.standing(pod) {
-            Standing::New => return Ok(false),
-            Standing::Known(reach) => reach,
-            Standing::Seen => {
+        let reach = match self.classes.state(pod) {
+            ClassState::New => return Ok(false),
+            ClassState::Known(reach) => reach,
+            ClassState::Seen => {
                 self.tell(BEFORE_CYCLES, pod)?;
                 let reach = self.learn_reach(BEFORE_CYCLES, pod);
                 self.end(BEFORE_CYCLES);
@@ -415,45 +432,6 @@ impl ComponentPlugin {
         rows.clear();
         rows.extend_from_slice(nodes.words());
         rows
-    }
-}
-
-/// The reason why there is no instance.
-#[derive(Debug, thiserror::Error)]
-enum StartFailure {
-    #[error("{0}")]
-    Instantiation(String),
-    /// The plugin refused its arguments, with this text.
-    #[error("{0}")]
-    Refused(ConfigureError),
-    #[error("{title} {fault}")]
-    Faulty { title: String, fault: InstanceFault },
-}
-
-impl From<StartFailure> for BuildError {
-    fn from(failure: StartFailure) -> Self {
-        match failure {
-            StartFailure::Refused(refusal) => BuildError::Refused(refusal),
-            StartFailure::Instantiation(_) | StartFailure::Faulty { .. } => BuildError::Start(failure.to_string()),
-        }
-    }
-}
-
-/// Makes a configured instance.
-fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailure> {
-    let failed = |error| StartFailure::Instantiation(format!("{} {error}", component.title()));
-    let mut instance = Instance::new(component).map_err(failed)?;
-    let configured = instance.call(component, "configure", TimeLimit::Lifecycle, |context| {
-        Ok(guest(&context.exports.lifecycle)?.call_configure(context.store, args)?)
-    });
-    match configured {
-        Ok(Ok(())) => Ok(instance),
-        Ok(Err(reason)) => {
-            let end = reason.floor_char_boundary(component.limits.text_bytes);
-            let reason = on_one_line(reason.get(..end).unwrap_or_default().to_owned());
-            Err(StartFailure::Refused(ConfigureError::new(reason)))
-        }
-        Err(fault) => Err(StartFailure::Faulty { title: component.title(), fault }),
     }
 }
 

@@ -136,8 +136,9 @@ impl Refusal {
 }
 
 impl Choice {
-    /// The alternatives to this node in the last decision; `None` if the decision chose another node.
-    pub(crate) fn of(decision: &Decision, node: &str, table: &ClusterTable) -> Option<Self> {
+    /// The alternatives to this node in the decision; `None` if the decision chose another node.
+    #[must_use]
+    pub fn of(decision: &Decision, node: &str, table: &ClusterTable) -> Option<Self> {
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let Decision { outcome: Ok(decided), findings } = decision else { return None };
         if Some(*decided) != chosen {
@@ -160,10 +161,9 @@ impl Choice {
             (Some(score), Some(runner_up)) if score == runner_up => {
                 format!("{fit}; this node is the first of the nodes with the score {score}")
             }
-            (Some(score), Some(runner_up)) => format!(
-                "{fit}; this node has the score {score}, and the next best \
-                                                       node has {runner_up}"
-            ),
+            (Some(score), Some(runner_up)) => {
+                format!("{fit}; this node has the score {score}, and the next best node has {runner_up}")
+            }
             (Some(score), None) => format!("{fit}; this node has the score {score}"),
             (None, _) => format!("{fit}; no other choice"),
         }

@@ -1,4 +1,12 @@
 //! Lets a scheduler place the pods of a cluster until nothing changes any more.
+//!
+//! [`Placing`] drives a [`Simulation`] and keeps the cluster that results: pods, nodes, evictions. A waiting pod is
+//! given up after [`ATTEMPTS_WITHOUT_PROGRESS`] attempts in which no pod got a node.
+//!
+//! # Surprises
+//! - [`Placing::fork`] marks a moment, and [`Placing::revert`] undoes everything since.
+//! - No real time passes. The simulation's clock is set forward past all backoffs, and past the time in the
+//!   unschedulable pool after an eviction.
 
 mod followed;
 

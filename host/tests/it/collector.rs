@@ -32,7 +32,7 @@ const PATHS: [&str; 2] = ["/v1/traces", "/opentelemetry.proto.collector.trace.v1
 
 /// The answer of a collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum CollectorBehavior {
     Takes,
     Refuses,
     Hangs,
@@ -57,11 +57,11 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) async fn start(manner: Manner) -> Self {
+    pub(crate) async fn start(behavior: CollectorBehavior) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (sender, received) = watch::channel(Received::default());
-        let serving = tokio::spawn(serve(listener, None, manner, Arc::new(sender)));
+        let serving = tokio::spawn(serve(listener, None, behavior, Arc::new(sender)));
         Self { address, received, serving }
     }
 
@@ -80,7 +80,7 @@ impl Collector {
         let address = listener.local_addr().expect("an address");
         let (sender, received) = watch::channel(Received::default());
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let serving = tokio::spawn(serve(listener, Some(acceptor), Manner::Takes, Arc::new(sender)));
+        let serving = tokio::spawn(serve(listener, Some(acceptor), CollectorBehavior::Takes, Arc::new(sender)));
         (Self { address, received, serving }, certificate.pem())
     }
 
@@ -111,35 +111,35 @@ impl Drop for Collector {
 async fn serve(
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
-    manner: Manner,
+    behavior: CollectorBehavior,
     received: Arc<watch::Sender<Received>>,
 ) {
     while let Ok((stream, _)) = listener.accept().await {
         let received = Arc::clone(&received);
         match &acceptor {
-            None => drop(tokio::spawn(serve_connection(stream, manner, received))),
+            None => drop(tokio::spawn(serve_connection(stream, behavior, received))),
             // A client that does not trust the certificate closes the connection.
             Some(acceptor) => {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    tokio::spawn(serve_connection(stream, manner, received));
+                    tokio::spawn(serve_connection(stream, behavior, received));
                 }
             }
         }
     }
 }
 
-async fn serve_connection<S>(stream: S, manner: Manner, received: Arc<watch::Sender<Received>>)
+async fn serve_connection<S>(stream: S, behavior: CollectorBehavior, received: Arc<watch::Sender<Received>>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let answer = service_fn(move |request| answer(request, manner, Arc::clone(&received)));
+    let answer = service_fn(move |request| answer(request, behavior, Arc::clone(&received)));
     // The scheduler closes the connection when it ends.
     let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), answer).await;
 }
 
 async fn answer(
     request: Request<Incoming>,
-    manner: Manner,
+    behavior: CollectorBehavior,
     received: Arc<watch::Sender<Received>>,
 ) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     let [http, grpc] = PATHS;
@@ -159,13 +159,13 @@ async fn answer(
             received.spans.extend(resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
         }
     });
-    Ok(match (manner, is_grpc) {
-        (Manner::Hangs, _) => std::future::pending().await,
-        (Manner::Takes, false) => response(StatusCode::OK, Full::default().boxed_unsync()),
-        (Manner::Refuses, false) => response(StatusCode::BAD_REQUEST, Full::default().boxed_unsync()),
-        (Manner::Takes, true) => response(StatusCode::OK, grpc_answer("0")),
+    Ok(match (behavior, is_grpc) {
+        (CollectorBehavior::Hangs, _) => std::future::pending().await,
+        (CollectorBehavior::Takes, false) => response(StatusCode::OK, Full::default().boxed_unsync()),
+        (CollectorBehavior::Refuses, false) => response(StatusCode::BAD_REQUEST, Full::default().boxed_unsync()),
+        (CollectorBehavior::Takes, true) => response(StatusCode::OK, grpc_answer("0")),
         // INVALID_ARGUMENT
-        (Manner::Refuses, true) => response(StatusCode::OK, grpc_answer("3")),
+        (CollectorBehavior::Refuses, true) => response(StatusCode::OK, grpc_answer("3")),
     })
 }
 

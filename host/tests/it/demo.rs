@@ -28,6 +28,7 @@ fn check(outcomes: &BTreeMap<String, Value>) {
         let node = node(outcomes, pod);
         assert_ne!(node, "west-cordoned", "{pod}");
         assert_eq!(node == "east-gpu", pod == "training", "{pod} is on {node}");
+        assert_eq!(outcomes[pod]["decision"]["node"], node, "{pod} has the reason of its own placement");
     }
     let fast = ["east-1", "west-1"];
     assert!(fast.contains(&node(outcomes, "database")));

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     cluster::{Cluster, Scheduler, pod},
-    collector::{Collector, Manner, Received, duration},
+    collector::{Collector, CollectorBehavior, Received, duration},
 };
 
 /// Built-ins that run as components in these tests. All other built-ins run natively.
@@ -177,7 +177,7 @@ fn shown(trace: &Trace) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_spans_of_a_bound_pod_nest_and_add_up_to_its_attempt() {
     for is_grpc in [false, true] {
-        let collector = Collector::start(Manner::Takes).await;
+        let collector = Collector::start(CollectorBehavior::Takes).await;
         let scheme = if is_grpc { "" } else { "http://" };
         let bench = Bench::start(&format!("{scheme}{}", collector.address), 1_000_000).await;
         let names: Vec<String> = (0..9).map(|number| format!("pod-{number}")).collect();
@@ -232,7 +232,7 @@ async fn the_spans_of_a_bound_pod_nest_and_add_up_to_its_attempt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_fits_nowhere_and_a_preemption_are_traced() {
-    let collector = Collector::start(Manner::Takes).await;
+    let collector = Collector::start(CollectorBehavior::Takes).await;
     let bench = Bench::start(&format!("http://{}", collector.address), 1_000_000).await;
     let classes: Api<PriorityClass> = Api::all(bench.cluster.pods.clone().into_client());
     let class = json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "PreemptLowerPriority"});
@@ -272,7 +272,7 @@ async fn a_pod_that_fits_nowhere_and_a_preemption_are_traced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_fails_is_an_error() {
-    let collector = Collector::start(Manner::Takes).await;
+    let collector = Collector::start(CollectorBehavior::Takes).await;
     let dir = tempfile::tempdir().expect("a temporary folder");
     let rules = dir.path().join("rules.yaml");
     let rule = "{match: {resources: [pods/binding]}, fault: {type: Status, code: 403}, count: 1}";
@@ -298,7 +298,7 @@ async fn a_request_that_fails_is_an_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_takes_nothing_costs_nothing_and_is_counted() {
     for is_grpc in [false, true] {
-        let collector = Collector::start(Manner::Refuses).await;
+        let collector = Collector::start(CollectorBehavior::Refuses).await;
         let scheme = if is_grpc { "" } else { "http://" };
         let bench = Bench::start(&format!("{scheme}{}", collector.address), 1_000_000).await;
         bench.cluster.create(&pod("a", "100m", "64Mi")).await;
@@ -312,7 +312,7 @@ async fn a_collector_that_takes_nothing_costs_nothing_and_is_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_never_answers_holds_up_nothing() {
-    let collector = Collector::start(Manner::Hangs).await;
+    let collector = Collector::start(CollectorBehavior::Hangs).await;
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "6"]).await;
     let bench = Bench::start_on(cluster, &format!("http://{}", collector.address), 1_000_000).await;
     let n_pods = 600;
@@ -328,7 +328,7 @@ async fn a_collector_that_never_answers_holds_up_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_of_the_attempts_is_traced_and_a_rate_of_0_sends_nothing() {
-    let collector = Collector::start(Manner::Takes).await;
+    let collector = Collector::start(CollectorBehavior::Takes).await;
     for (per_million, expected) in [(0, 0..=0), (300_000, 1..=99)] {
         let bench = Bench::start(&collector.address.to_string(), per_million).await;
         bench.cluster.create_all((0..100).map(|number| pod(&format!("pod-{number}"), "10m", "1Mi"))).await;

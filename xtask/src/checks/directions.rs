@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
         &[],
     ),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
-    rule("berth-kube-flags", &["berth-config", "berth-framework", "berth-model"], &["clap"]),
+    rule("berth-kube-flags", &["berth-config", "berth-model"], &["clap"]),
     rule(
         "berth-bench",
         &[
@@ -143,7 +143,6 @@ const RULES: &[Rule] = &[
             "berth-explain",
             "berth-file-watch",
             "berth-framework",
-            "berth-lifecycle",
             "berth-model",
             "berth-otlp",
             "berth-page",
@@ -216,7 +215,6 @@ const RULES: &[Rule] = &[
             "berth-plugin-host",
             "berth-runtime",
             "berth-sandbox",
-            "berth-scheduler",
             "berth-serving",
             "berth-simulator",
             "berth-telemetry",
@@ -263,7 +261,7 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "properties",
-        &["berth-framework", "berth-model", "berth-queue", "berth-scheduler", "berth-testing", "oracle"],
+        &["berth-framework", "berth-model", "berth-scheduler", "berth-testing", "oracle"],
         &["clap", "notify", "wasmtime"],
     ),
     rule(

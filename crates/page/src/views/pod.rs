@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_explain::{
-    Analysis, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReport, Outcome, PluginScore, RankedNode,
-    State, amount,
+    Analysis, DecisionRecord, EarlierAttempt, Explanation, NearNode, NodeReport, Outcome, PluginScore, PodState,
+    RankedNode, amount,
 };
 use maud::{Markup, html};
 
@@ -80,20 +80,20 @@ fn state(explained: &Explanation) -> Markup {
             dt { "Scheduler" } dd { (subject.scheduler_name) }
             dt { "Priority" } dd { (subject.priority) }
             @match &subject.state {
-                State::Bound { node } => { dt { "Node" } dd { (node) } }
-                State::Binding { node, waits_for } => {
+                PodState::Bound { node } => { dt { "Node" } dd { (node) } }
+                PodState::Binding { node, waits_for } => {
                     dt { "Node" } dd { (node) ", not bound yet" }
                     dt { "Waits for" } dd { (format!("{waits_for:?}")) }
                 }
-                State::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
+                PodState::Queued { queue, since_milliseconds, backoff_ends_in_milliseconds, behind } => {
                     dt { "Queue" } dd { (queue) ", for " (duration(*since_milliseconds)) }
                     @if let Some(ends) = backoff_ends_in_milliseconds { dt { "Backoff ends in" } dd { (duration(*ends)) } }
                     @if let Some(behind) = behind { dt { "Behind" } dd { (thousands(*behind)) " pods" } }
                 }
-                State::Unscheduled => { dt { "Queue" } dd { "none, it is not to be scheduled" } }
-                State::NotCreated => { dt { "Queue" } dd { "none, it does not exist" } }
+                PodState::Unscheduled => { dt { "Queue" } dd { "none, it is not to be scheduled" } }
+                PodState::NotCreated => { dt { "Queue" } dd { "none, it does not exist" } }
             }
-            @if !matches!(subject.state, State::Bound { .. } | State::NotCreated) { dt { "Attempts" } dd { (subject.attempts) } }
+            @if !matches!(subject.state, PodState::Bound { .. } | PodState::NotCreated) { dt { "Attempts" } dd { (subject.attempts) } }
             @if let Some(node) = &subject.nominated_node { dt { "Nominated to" } dd { (node) } }
             @for holder in &subject.holders {
                 dt { "Held by" }

@@ -240,14 +240,14 @@ fn a_list_of_a_point_that_the_binary_lacks_is_the_reason_of_the_plugin() {
 }
 
 #[test]
-fn a_stand_in_holds_pods_or_lets_them_pass() {
+fn a_placeholder_holds_pods_or_lets_them_pass() {
     let inventory = inventory("plugins: [{name: Lax, failurePolicy: Ignore}]\n", &[]);
     let mut says = BTreeMap::new();
     for plugin in ["Mine", "Lax"] {
         let name = plugin.into();
         let service = inventory.registry.offer(&name, "main", &inventory.rules);
-        let mut stand_in = factory(&name, &service).build("null").expect("stand-ins take everything");
-        says.insert(plugin, stand_in.sync(&berth_cache::Cache::new()).map_err(|status| status.message()));
+        let mut placeholder = factory(&name, &service).build("null").expect("placeholders take everything");
+        says.insert(plugin, placeholder.sync(&berth_cache::Cache::new()).map_err(|status| status.message()));
     }
     let missing = "plugin \"Mine\" is missing: Mine.wasm in /plugins does not exist yet";
     assert_eq!(says, BTreeMap::from([("Mine", Err(missing.to_owned())), ("Lax", Ok(()))]));

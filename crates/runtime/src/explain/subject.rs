@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_explain::{Holder, PodIdentity, Retry, State, Subject, WaitsFor};
+use berth_explain::{Holder, PodIdentity, PodState, Retry, Subject, WaitsFor};
 use berth_framework::{ClusterEvent, PluginIdx, Profile, Status, run::Refusal};
 use berth_model::{Sym, Time};
 use berth_queue::{QueuedPod, SubQueue, Waiting};
@@ -34,11 +34,11 @@ pub(super) fn subject(view: &ClusterView, pod: PodView<'_>) -> Subject {
     }
 }
 
-fn state(view: &ClusterView, pod: PodView<'_>) -> State {
+fn state(view: &ClusterView, pod: PodView<'_>) -> PodState {
     let text = |node: Sym| view.table().symbols.text(node).to_owned();
     match pod.place() {
-        PodPlace::Bound { node } => State::Bound { node: text(*node) },
-        PodPlace::Assumed { node } => State::Binding { node: text(*node), waits_for: WaitsFor::Watch },
+        PodPlace::Bound { node } => PodState::Bound { node: text(*node) },
+        PodPlace::Assumed { node } => PodState::Binding { node: text(*node), waits_for: WaitsFor::Watch },
         PodPlace::Binding(binding) => {
             let waits_for = match binding.stage {
                 BindingStage::Permit(_) => WaitsFor::Permit,
@@ -46,18 +46,18 @@ fn state(view: &ClusterView, pod: PodView<'_>) -> State {
                 BindingStage::Bind => WaitsFor::Bind,
                 BindingStage::Shutdown => WaitsFor::Shutdown,
             };
-            State::Binding { node: text(binding.node), waits_for }
+            PodState::Binding { node: text(binding.node), waits_for }
         }
         PodPlace::Queued(waiting) => queued(view, waiting),
-        PodPlace::Unscheduled => State::Unscheduled,
+        PodPlace::Unscheduled => PodState::Unscheduled,
     }
 }
 
-fn queued(view: &ClusterView, waiting: &Waiting) -> State {
+fn queued(view: &ClusterView, waiting: &Waiting) -> PodState {
     let Waiting { record, queue, backoff_until } = waiting;
     let now = view.as_of();
     let is_active = *queue == SubQueue::Active;
-    State::Queued {
+    PodState::Queued {
         queue: if record.gated_by.is_some() { "gated" } else { queue.as_str() }.to_owned(),
         since_milliseconds: now.since(record.queued_at),
         backoff_ends_in_milliseconds: backoff_until.map(|until| until.since(now)),

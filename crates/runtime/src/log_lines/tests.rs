@@ -94,7 +94,7 @@ fn all_occurrences() -> Vec<Occurrence> {
         moved(SubQueue::Backoff, MoveCause::Updated, false),
         moved(SubQueue::Unschedulable, MoveCause::AttemptFailed(QueueingStrategy::Skip), false),
     ];
-    for change in [ObjectChange::Add, ObjectChange::Update, ObjectChange::Delete] {
+    for change in [ChangeType::Add, ChangeType::Update, ChangeType::Delete] {
         all.extend([false, true].map(|is_scheduled| Occurrence::PodEvent { pod: pod(), change, is_scheduled }));
         all.push(Occurrence::NodeEvent { node: "n".into(), change });
     }

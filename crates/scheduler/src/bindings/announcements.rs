@@ -38,9 +38,9 @@ impl Announcements {
                     return true;
                 }
                 match tell(*scheduler_name, plugin, waiting.get(uid), context) {
-                    Told::Yes => drop(pods.pop()),
-                    Told::NoTime => return true,
-                    Told::Nobody => return false,
+                    Delivery::Done => drop(pods.pop()),
+                    Delivery::NoTime => return true,
+                    Delivery::NoReceiver => return false,
                 }
             }
             false
@@ -48,7 +48,7 @@ impl Announcements {
     }
 
     /// The profiles with a plugin that cannot be asked about another pod yet, with the reason.
-    pub(super) fn untold(&self) -> Vec<(Sym, Status)> {
+    pub(super) fn uninformed(&self) -> Vec<(Sym, Status)> {
         let text = |plugin: &str| {
             format!(
                 "plugin \"{plugin}\" has used up its time, and has not received all pods that are reserved or being bound"
@@ -58,27 +58,27 @@ impl Announcements {
     }
 }
 
-enum Told {
-    Yes,
+enum Delivery {
+    Done,
     NoTime,
     /// The instance is gone or out of service, or it has no Reserve.
-    Nobody,
+    NoReceiver,
 }
 
 /// Informs the profile's plugin about a pod, if the plugin exists. The plugin cannot refuse, because the pod already
 /// has the reservation.
-fn tell(scheduler_name: Sym, name: &Arc<str>, binding: Option<&Binding>, context: &mut Context) -> Told {
-    let Some(profile) = context.profile_mut(scheduler_name) else { return Told::Nobody };
-    let Some(plugin) = profile.find(name) else { return Told::Nobody };
+fn tell(scheduler_name: Sym, name: &Arc<str>, binding: Option<&Binding>, context: &mut Context) -> Delivery {
+    let Some(profile) = context.profile_mut(scheduler_name) else { return Delivery::NoReceiver };
+    let Some(plugin) = profile.find(name) else { return Delivery::NoReceiver };
     let is_asked = profile.plugins.at(Point::Reserve).contains(&plugin);
-    let Some(instance) = profile.get(plugin).filter(|_| is_asked) else { return Told::Nobody };
+    let Some(instance) = profile.get(plugin).filter(|_| is_asked) else { return Delivery::NoReceiver };
     if instance.out_of_service().is_some() {
-        return Told::Nobody;
+        return Delivery::NoReceiver;
     }
     if instance.has_time().is_err() {
-        return Told::NoTime;
+        return Delivery::NoTime;
     }
-    let Some(binding) = binding else { return Told::Yes };
+    let Some(binding) = binding else { return Delivery::Done };
     let status = binding.call(context, |profile, call, row| {
         profile.get(plugin).and_then(|plugin| plugin.reserve()).map(|point| point.reserve(call, row))
     });
@@ -87,5 +87,5 @@ fn tell(scheduler_name: Sym, name: &Arc<str>, binding: Option<&Binding>, context
         let message = format!("plugin {name}: the new binary refused the placement of pod {pod}");
         context.log_of(name, Level::Warn, message);
     }
-    Told::Yes
+    Delivery::Done
 }

@@ -8,7 +8,7 @@ use berth_queue::QueuedPod;
 use super::{
     Bindings,
     binding::{Binding, Stage},
-    told_waits::words,
+    reported_waits::words,
 };
 use crate::context::Context;
 

@@ -1,5 +1,6 @@
-//! The way of a pod from the chosen node to a bound pod, or back to the queue. The file follows it from top to bottom: Reserve and
-//! Permit, PreBind, Bind, PostBind (`schedulingCycle` and `bindingCycle` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
+//! The steps of a pod from the chosen node until it is bound, in their order: Reserve and Permit, PreBind, Bind
+//! (`schedulingCycle` and `bindingCycle` in kube-scheduler's `pkg/scheduler/schedule_one.go`). `ends` has the end of an
+//! attempt: PostBind, or the way back to the queue.
 //!
 //! A step takes the binding, does as much as is possible without waiting, and returns the binding in a [`Step`].
 
@@ -23,11 +24,10 @@ use super::{
     questions::Question,
 };
 use crate::{
-    action::{AttemptOutcome, Level, Notice, Request, RequestError},
-    changes,
-    context::{Context, PodEvent},
+    action::{Level, Request, RequestError},
+    context::Context,
     failure::AttemptFailure,
-    metrics::{AttemptResult, Observation, WaitResult},
+    metrics::WaitResult,
 };
 
 impl Binding {
@@ -499,78 +499,6 @@ impl Binding {
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
         context.preempted_event(self.pod(), preemptor, note);
         Step::Failed(self, BindingFailure::error(Status::error(format!("preempted by {plugin}"))))
-    }
-
-    /// Ends the attempt of a pod that was bound: PostBind, event, metrics.
-    pub(super) fn finish(mut self, context: &mut Context) {
-        self.enter(None, context);
-        self.call(context, run::post_bind);
-        let Choice { n_evaluated, n_feasible, .. } = self.choice;
-        let outcome = AttemptOutcome::Bound { node: context.shared_text(self.node), n_evaluated, n_feasible };
-        self.trace_end(Some(&outcome), context);
-        let Binding { record, choice, node, assumed, .. } = self;
-        assumed.settled();
-        let pod = &record.pod;
-        context.notice(Notice::Attempted { cycle: choice.cycle, pod: context.pod_ref(pod), outcome });
-        let (namespace, node) = (context.text(pod.namespace), context.text(node));
-        // Every pod has this note, and `format!` would grow it piece by piece.
-        let note = ["Successfully assigned ", namespace, "/", &pod.name, " to ", node].concat();
-        context.pod_event(pod, PodEvent::SCHEDULED, note);
-        context.end_cycle(pod.scheduler_name, choice.cycle);
-        context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, choice.started);
-        let now = context.now();
-        context.observe(Observation::Scheduled {
-            attempts: record.attempts,
-            milliseconds: now.since(record.first_queued_at.unwrap_or(now)),
-            after_flush: record.was_flushed,
-        });
-    }
-
-    /// Ends a failed attempt: everything is released, and the pod returns to the queue.
-    pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
-        self.leave(Code::Error, context);
-        self.unreserve(context);
-        let ending = self.ending();
-        let Binding { record, choice, assumed, .. } = self;
-        let pod = Arc::clone(&record.pod);
-        context.end_cycle(pod.scheduler_name, choice.cycle);
-        let freed = match context.cache_mut().forget(assumed) {
-            Ok(freed) => freed.map(|pod| changes::pod_deleted(&pod)),
-            Err(inconsistency) => {
-                context.log(Level::Warn, inconsistency.to_string());
-                None
-            }
-        };
-        let not_bound = failure.explained(pod.scheduler_name, context);
-        context.record_not_bound(&pod, record.attempts, not_bound);
-        let failure = failure.into_attempt_failure();
-        // The room that a rejected pod leaves must not wake the pod itself.
-        let was_rejected = failure.cause.is_rejection();
-        if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
-            context.move_all(freed);
-        }
-        context.fail_attempt(record, ending, &failure);
-        if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
-            context.move_some(freed, |other| other.uid != pod.uid);
-        }
-    }
-
-    /// Ends the attempt of a pod that was deleted. Everything is released, and no report is made.
-    pub(super) fn abandon(self, context: &mut Context) {
-        let pod = self.release(context);
-        context.cache_mut().remove_pod(&pod.uid);
-        context.move_all(&changes::pod_deleted(&pod));
-    }
-
-    /// Ends the attempt but leaves the pod in the cache, which has the state that the API server shows.
-    pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
-        self.unreserve(context);
-        self.trace_end(None, context);
-        let Binding { record, choice, assumed, .. } = self;
-        assumed.settled();
-        context.end_cycle(record.pod.scheduler_name, choice.cycle);
-        context.queue_mut().done(&record.pod.uid);
-        record.pod
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     action::Level,
     outbox::Outbox,
     profiles::Profiles,
-    unasked_gates::{ProfilePlugin, Untold},
+    unasked_gates::{GateMessage, ProfilePlugin},
 };
 
 /// The label of retries of pods for which a plugin had no time before.
@@ -224,11 +224,11 @@ impl Context {
     }
 
     /// Passes waiting messages to plugins, as far as the plugins and the turn have time.
-    pub(crate) fn tell_news(&mut self) {
+    pub(crate) fn deliver_messages(&mut self) {
         let now = self.outbox.now();
-        for scheduler_name in self.profiles.with_news() {
+        for scheduler_name in self.profiles.with_messages() {
             while self.has_room()
-                && self.profiles.get_mut(scheduler_name).is_some_and(|it| it.tell_news(now, self.cache.table()))
+                && self.profiles.get_mut(scheduler_name).is_some_and(|it| it.deliver_message(now, self.cache.table()))
             {
             }
         }
@@ -277,13 +277,13 @@ impl Context {
 
     /// The pods that stay out of activeQ because plugins could not be asked, with the reasons. Each pod is returned
     /// once.
-    pub(crate) fn take_gate_failures(&mut self) -> Vec<Untold> {
+    pub(crate) fn take_gate_failures(&mut self) -> Vec<GateMessage> {
         self.unasked_gates.take_new()
     }
 
     /// Drops the report about the pod's gate, because its failed attempt is reported instead.
-    pub(crate) fn leave_gate_failure_untold(&mut self, uid: &PodUid) {
-        self.unasked_gates.leave_untold(uid);
+    pub(crate) fn leave_gate_failure_unreported(&mut self, uid: &PodUid) {
+        self.unasked_gates.leave_unreported(uid);
     }
 
     /// Informs the plugins of the pod's profile that the attempt is over, so that the plugins may forget it.

@@ -14,7 +14,7 @@ use crate::{
     },
     effect_bytes::HeldBytes,
     metrics::{AttemptResult, Observation},
-    occurrence::{ObjectChange, Occurrence, PodName},
+    occurrence::{ChangeType, Occurrence, PodName},
     outbox::NotBoundAttempt,
 };
 
@@ -141,10 +141,6 @@ impl Context {
         self.outbox.has_room_for_bytes(plugin, bytes)
     }
 
-    pub(crate) fn actions(&self) -> &[Action] {
-        self.outbox.actions()
-    }
-
     pub(crate) fn drain_actions(&mut self) -> Drain<'_, Action> {
         self.outbox.drain_actions()
     }
@@ -196,7 +192,7 @@ impl Context {
     }
 
     /// Notes that the API server showed a change of a pod.
-    pub(crate) fn note_pod_event(&mut self, pod: &Pod, change: ObjectChange, is_scheduled: bool) {
+    pub(crate) fn note_pod_event(&mut self, pod: &Pod, change: ChangeType, is_scheduled: bool) {
         self.note(Occurrence::event_verbosity(change), |context| Occurrence::PodEvent {
             pod: context.pod_name(pod),
             change,
@@ -205,7 +201,7 @@ impl Context {
     }
 
     /// Notes that the API server showed a change of a node.
-    pub(crate) fn note_node_event(&mut self, node: Sym, change: ObjectChange) {
+    pub(crate) fn note_node_event(&mut self, node: Sym, change: ChangeType) {
         self.note(Occurrence::event_verbosity(change), |context| Occurrence::NodeEvent {
             node: context.shared_text(node),
             change,

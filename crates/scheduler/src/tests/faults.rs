@@ -142,7 +142,7 @@ fn a_pod_waits_for_a_plugin_that_has_used_up_its_time() {
 }
 
 #[test]
-fn pods_that_came_past_a_stand_in_are_asked_about_when_the_plugin_is_back() {
+fn pods_that_came_past_a_placeholder_are_asked_about_when_the_plugin_is_back() {
     let mut bench = Bench::with_nodes(1, 8);
     bench.script(|script| {
         script.out_of_service = Some("restarting".to_owned());

@@ -112,7 +112,7 @@ fn pods_wait_for_a_plugin_that_is_out_of_service() {
         script.out_of_service = Some("plugin \"Fake\" is missing".to_owned());
         script.without = Point::ALL.into();
     });
-    assert_eq!(ready(&mut bench, "2", true), Ok("2".to_owned()), "a stand-in may take over");
+    assert_eq!(ready(&mut bench, "2", true), Ok("2".to_owned()), "a placeholder may take over");
     bench.apply(pod("a", 1));
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "0/2 nodes are available: plugin \"Fake\" is missing.");

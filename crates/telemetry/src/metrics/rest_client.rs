@@ -47,24 +47,6 @@ pub struct RestClientMetrics {
     plugin_certificate: Mutex<Option<Range<SystemTime>>>,
 }
 
-/// One request to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientRequest<'a> {
-    /// The API server's host and port.
-    pub host: &'a str,
-    pub method: &'a str,
-    /// The HTTP status; `None` if there was no answer.
-    pub code: Option<u16>,
-    /// The time from the request to the start of its answer.
-    pub duration: Duration,
-    /// The size of the request's body, if it is known.
-    pub n_bytes: Option<u64>,
-    /// The time for which the client's rate limit delayed the request; `None` if no limit applies to the request.
-    pub rate_limited: Option<Duration>,
-    /// Whether the request repeats a failed request.
-    pub is_retry: bool,
-}
-
 impl RestClientMetrics {
     pub(super) fn new(add: &mut Registration) -> Self {
         Self {
@@ -125,21 +107,26 @@ impl RestClientMetrics {
         }
     }
 
-    /// Records a request.
-    pub fn request(&self, request: &ClientRequest<'_>) {
-        let ClientRequest { host, method, code, duration, n_bytes, rate_limited, is_retry } = *request;
+    /// Records that the answer to a request began after this time. `code` is the HTTP status; `None` means that there
+    /// was no answer. `host` is the API server's host and port, as in all methods here.
+    pub fn answered(&self, host: &str, method: &str, code: Option<u16>, duration: Duration) {
         self.latency.with_label_values(&[method, host]).observe(duration.as_secs_f64());
-        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        self.requests.with_label_values(&[&*code, method, host]).inc();
-        if is_retry {
-            self.retries.with_label_values(&[&*code, method, host]).inc();
-        }
-        if let Some(n_bytes) = n_bytes {
-            self.request_size.with_label_values(&[method, host]).observe(size(n_bytes));
-        }
-        if let Some(waited) = rate_limited {
-            self.rate_limiter.with_label_values(&[method, host]).observe(waited.as_secs_f64());
-        }
+        self.requests.with_label_values(&[&*code_label(code), method, host]).inc();
+    }
+
+    /// Records that a request which got this answer repeated a failed request.
+    pub fn retried(&self, host: &str, method: &str, code: Option<u16>) {
+        self.retries.with_label_values(&[&*code_label(code), method, host]).inc();
+    }
+
+    /// Records the size of a request's body.
+    pub fn body_sent(&self, host: &str, method: &str, n_bytes: u64) {
+        self.request_size.with_label_values(&[method, host]).observe(size(n_bytes));
+    }
+
+    /// Records the time for which the client's rate limit delayed a request.
+    pub fn rate_limited(&self, host: &str, method: &str, waited: Duration) {
+        self.rate_limiter.with_label_values(&[method, host]).observe(waited.as_secs_f64());
     }
 
     /// Records that the body of an answer was read.
@@ -168,6 +155,11 @@ impl RestClientMetrics {
         };
         self.plugin_ttl.with_label_values::<&str>(&[]).set(left);
     }
+}
+
+/// The value of the label `code`, as client-go gives it.
+fn code_label(code: Option<u16>) -> String {
+    code.map_or_else(|| "<error>".to_owned(), |code| code.to_string())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "buckets are far apart")]

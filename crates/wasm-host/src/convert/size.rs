@@ -12,7 +12,7 @@ use crate::{
 #[must_use]
 pub fn delta_bytes(delta: Delta) -> u64 {
     let portions = delta.into_portions().into_iter().map(lower::delta);
-    let bytes: usize = portions.map(|portion| size_of_one::<sync::Delta>() + portion.outside()).sum();
+    let bytes: usize = portions.map(|portion| size_of_one::<sync::Delta>() + portion.indirect_bytes()).sum();
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
@@ -21,40 +21,40 @@ const fn size_of_one<T: ComponentType>() -> usize {
     T::SIZE32
 }
 
-/// A value of the contract. In a record, a list or string is a pointer and a length, and its content lies outside.
-trait Outside {
-    /// The bytes outside of the value itself.
-    fn outside(&self) -> usize;
+/// A value of the contract. In a record, a list or string is a pointer and a length, and its content is elsewhere.
+trait IndirectSize {
+    /// The bytes to which the value points.
+    fn indirect_bytes(&self) -> usize;
 }
 
-impl Outside for String {
-    fn outside(&self) -> usize {
+impl IndirectSize for String {
+    fn indirect_bytes(&self) -> usize {
         self.len()
     }
 }
 
-impl<T: Outside + ComponentType> Outside for Vec<T> {
-    fn outside(&self) -> usize {
-        self.len() * size_of_one::<T>() + self.iter().map(Outside::outside).sum::<usize>()
+impl<T: IndirectSize + ComponentType> IndirectSize for Vec<T> {
+    fn indirect_bytes(&self) -> usize {
+        self.len() * size_of_one::<T>() + self.iter().map(IndirectSize::indirect_bytes).sum::<usize>()
     }
 }
 
-impl<T: Outside> Outside for Option<T> {
-    fn outside(&self) -> usize {
-        self.as_ref().map_or(0, Outside::outside)
+impl<T: IndirectSize> IndirectSize for Option<T> {
+    fn indirect_bytes(&self) -> usize {
+        self.as_ref().map_or(0, IndirectSize::indirect_bytes)
     }
 }
 
-impl<A: Outside, B: Outside> Outside for (A, B) {
-    fn outside(&self) -> usize {
-        self.0.outside() + self.1.outside()
+impl<A: IndirectSize, B: IndirectSize> IndirectSize for (A, B) {
+    fn indirect_bytes(&self) -> usize {
+        self.0.indirect_bytes() + self.1.indirect_bytes()
     }
 }
 
 macro_rules! flat {
     ($($type:ty),* $(,)?) => {
-        $(impl Outside for $type {
-            fn outside(&self) -> usize {
+        $(impl IndirectSize for $type {
+            fn indirect_bytes(&self) -> usize {
                 0
             }
         })*
@@ -76,10 +76,10 @@ flat!(
 
 macro_rules! records {
     ($($type:ty { $($field:ident),* $(,)? })*) => {
-        $(impl Outside for $type {
-            fn outside(&self) -> usize {
+        $(impl IndirectSize for $type {
+            fn indirect_bytes(&self) -> usize {
                 let Self { $($field),* } = self;
-                0 $(+ $field.outside())*
+                0 $(+ $field.indirect_bytes())*
             }
         })*
     };
@@ -127,39 +127,39 @@ records! {
     types::NonZero { milli_cpu, memory }
 }
 
-impl Outside for types::VolumeSource {
-    fn outside(&self) -> usize {
+impl IndirectSize for types::VolumeSource {
+    fn indirect_bytes(&self) -> usize {
         match self {
-            Self::Claim(text) | Self::AwsElasticBlockStore(text) | Self::Csi(text) => text.outside(),
+            Self::Claim(text) | Self::AwsElasticBlockStore(text) | Self::Csi(text) => text.indirect_bytes(),
             Self::Ephemeral => 0,
-            Self::GcePersistentDisk(disk) | Self::Iscsi(disk) => disk.outside(),
-            Self::Rbd(image) => image.outside(),
-            Self::InTree(names) => names.outside(),
+            Self::GcePersistentDisk(disk) | Self::Iscsi(disk) => disk.indirect_bytes(),
+            Self::Rbd(image) => image.indirect_bytes(),
+            Self::InTree(names) => names.indirect_bytes(),
         }
     }
 }
 
-impl Outside for types::ClaimName {
-    fn outside(&self) -> usize {
+impl IndirectSize for types::ClaimName {
+    fn indirect_bytes(&self) -> usize {
         match self {
-            Self::Known(name) => name.outside(),
+            Self::Known(name) => name.indirect_bytes(),
             Self::Pending | Self::NotNeeded => 0,
         }
     }
 }
 
-impl Outside for sync::ColumnData {
-    fn outside(&self) -> usize {
+impl IndirectSize for sync::ColumnData {
+    fn indirect_bytes(&self) -> usize {
         match self {
-            Self::Name(symbols) | Self::Taints(symbols) => symbols.outside(),
-            Self::Unschedulable(flags) => flags.outside(),
-            Self::Labels(lists) => lists.outside(),
-            Self::Allocatable(columns) | Self::Requested(columns) => columns.outside(),
-            Self::NonZeroRequested(columns) => columns.outside(),
-            Self::PodCount(counts) => counts.outside(),
-            Self::Images(lists) | Self::DeclaredFeatures(lists) => lists.outside(),
-            Self::HostPorts(lists) => lists.outside(),
-            Self::Annotations(rows) => rows.outside(),
+            Self::Name(symbols) | Self::Taints(symbols) => symbols.indirect_bytes(),
+            Self::Unschedulable(flags) => flags.indirect_bytes(),
+            Self::Labels(lists) => lists.indirect_bytes(),
+            Self::Allocatable(columns) | Self::Requested(columns) => columns.indirect_bytes(),
+            Self::NonZeroRequested(columns) => columns.indirect_bytes(),
+            Self::PodCount(counts) => counts.indirect_bytes(),
+            Self::Images(lists) | Self::DeclaredFeatures(lists) => lists.indirect_bytes(),
+            Self::HostPorts(lists) => lists.indirect_bytes(),
+            Self::Annotations(rows) => rows.indirect_bytes(),
         }
     }
 }

@@ -111,7 +111,7 @@ pub(super) enum Participation {
 
 /// The knowledge about the class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ClassState {
     /// The pod is the first of its class for a long time.
     New,
     /// Other pods of the class came before, but the plugin has not been asked.
@@ -128,11 +128,11 @@ impl Classes {
         self.current = Some((cycle, participation));
     }
 
-    pub(super) fn standing(&mut self, pod: &Pod) -> Standing {
+    pub(super) fn state(&mut self, pod: &Pod) -> ClassState {
         match self.reach(pod) {
-            Some(reach) => Standing::Known(reach),
-            None if self.known.was_seen(pod) => Standing::Seen,
-            None => Standing::New,
+            Some(reach) => ClassState::Known(reach),
+            None if self.known.was_seen(pod) => ClassState::Seen,
+            None => ClassState::New,
         }
     }
 
@@ -304,19 +304,19 @@ mod tests {
     #[test]
     fn the_second_pod_of_a_class_is_worth_the_question() {
         let mut classes = Classes::default();
-        assert_eq!(classes.standing(&pod("1", 1)), Standing::New);
-        assert_eq!(classes.standing(&pod("2", 2)), Standing::New);
-        assert_eq!(classes.standing(&pod("3", 1)), Standing::Seen);
+        assert_eq!(classes.state(&pod("1", 1)), ClassState::New);
+        assert_eq!(classes.state(&pod("2", 2)), ClassState::New);
+        assert_eq!(classes.state(&pod("3", 1)), ClassState::Seen);
         assert_eq!(classes.learn(&pod("3", 1), Reach::Nothing), None);
         assert_eq!(classes.learn(&pod("2", 2), Reach::Cluster), None);
-        assert_eq!(classes.standing(&pod("4", 1)), Standing::Known(Reach::Nothing));
-        assert_eq!(classes.standing(&pod("5", 2)), Standing::Known(Reach::Cluster));
+        assert_eq!(classes.state(&pod("4", 1)), ClassState::Known(Reach::Nothing));
+        assert_eq!(classes.state(&pod("5", 2)), ClassState::Known(Reach::Cluster));
         *classes.signature(&pod("4", 1)).unwrap() = Some(Some("one".to_owned()));
         assert_eq!(classes.signature(&pod("5", 2)), Some(&mut None));
         assert_eq!(classes.signature(&pod("6", 1)), Some(&mut Some(Some("one".to_owned()))));
         assert_eq!(classes.forget(), []);
         assert_eq!(classes.signature(&pod("6", 1)), None);
-        assert_eq!(classes.standing(&pod("6", 1)), Standing::Seen);
+        assert_eq!(classes.state(&pod("6", 1)), ClassState::Seen);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn an_action_that_there_is_not_is_told_in_python() {
                       events_to_register = [berth.on(\"Node\", \"moved\")]\n\n    def filter(self, pod, node): ...\n    \
                       def score(self, pod, node): ...\n    def normalize(self, pod, scores): ...\n";
         let said = refusal(language, "plugin.py", source)?;
-        // `crates/plugin-cli/src/author/script.rs` makes a short message from this output.
+        // `crates/plugin-cli/src/author_commands/script.rs` makes a short message from this output.
         let place = "  File \"/1/plugin.py\", line 8, in Mistaken\n";
         let message = "\nValueError: 'moved' is not an action; there are Update, Add, Delete, UpdateNode";
         ensure!(said.contains(place) && said.contains(message), "{said}");

@@ -122,12 +122,12 @@ fn three_modules_in_a_ring_are_a_circle() {
 #[test]
 fn a_forbidden_import_is_found_wherever_it_stands() {
     let files = [
-        ("lib.rs", "mod bindings; mod intake; mod intakes;"),
-        ("bindings.rs", "mod stage; use crate::intakes::Other;"),
-        ("bindings/stage.rs", "use crate::intake::Pods;"),
-        ("intake.rs", "pub struct Pods;"),
-        ("intakes.rs", "pub struct Other;"),
+        ("lib.rs", "mod bindings; mod cycle; mod cycles;"),
+        ("bindings.rs", "mod stage; use crate::cycles::Other;"),
+        ("bindings/stage.rs", "use crate::cycle::Pods;"),
+        ("cycle.rs", "pub struct Pods;"),
+        ("cycles.rs", "pub struct Other;"),
     ];
-    let found = forbidden_imports(&tree(&files), "crate::bindings", "crate::intake");
-    assert_eq!(found, ["crate::bindings::stage -> crate::intake"]);
+    let found = forbidden_imports(&tree(&files), "crate::bindings", "crate::cycle");
+    assert_eq!(found, ["crate::bindings::stage -> crate::cycle"]);
 }

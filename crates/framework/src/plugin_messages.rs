@@ -17,7 +17,7 @@ use crate::{
 
 /// A message about one cycle, or about the cluster.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum PluginMessage {
     Unreserved(Placement),
     Bound(Placement),
     CycleEnded(CycleId),
@@ -43,7 +43,7 @@ impl Placement {
     }
 }
 
-impl News {
+impl PluginMessage {
     /// Passes the message to the plugin.
     pub(crate) fn tell(&self, plugin: &mut dyn Plugin, now: Time, table: &ClusterTable) {
         match self {

@@ -1,8 +1,8 @@
-//! A stand-in answers for a plugin that has no binary in service.
+//! A placeholder answers for a plugin that has no binary in service.
 //!
-//! A stand-in implements no extension point. If the stand-in lets pods pass, the plugin has no effect. If the stand-in
-//! holds pods, it rejects every pod of its profile at the beginning of the cycle. The message names the plugin and the
-//! remedy. These pods wait, and are not tried again until a binary replaces the stand-in.
+//! A placeholder implements no extension point. If the placeholder lets pods pass, the plugin has no effect. If the
+//! placeholder holds pods, it rejects every pod of its profile at the beginning of the cycle. The message names the
+//! plugin and the remedy. These pods wait, and are not tried again until a binary replaces the placeholder.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use berth_framework::{
     BuildError, DeltaSource, Hosted, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status,
 };
 
-/// Makes stand-ins for one plugin.
+/// Makes placeholders for one plugin.
 #[derive(Debug)]
-pub(crate) struct StandIn {
+pub(crate) struct PlaceholderFactory {
     manifest: Manifest,
     /// The message for pods; `None` lets them pass.
     hold: Option<String>,
 }
 
-impl StandIn {
+impl PlaceholderFactory {
     pub(crate) fn that_passes(name: &str) -> Arc<Self> {
         Self::new(name, None)
     }
@@ -33,7 +33,7 @@ impl StandIn {
     }
 }
 
-impl PluginFactory for StandIn {
+impl PluginFactory for PlaceholderFactory {
     fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -79,7 +79,7 @@ impl Hosted for Placeholder {
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 
-    /// The body does nothing, because a stand-in is never asked.
+    /// The body does nothing, because a placeholder is never asked.
     fn answered_badly(&mut self, _reason: &str) {}
 }
 

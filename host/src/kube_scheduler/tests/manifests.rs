@@ -12,9 +12,9 @@ use berth_wasm_host::FaultSink;
 use clap::Parser as _;
 use serde_json::{Value, json};
 
-use super::{check, invocation};
 use crate::{
     cli::{Cli, Command},
+    kube_scheduler::{check, invocation},
     rbac::{Account, manifests},
     serving,
 };
@@ -148,10 +148,10 @@ fn the_manifests_are_those_of_this_release() {
 
 #[test]
 fn the_page_on_compatibility_has_a_row_for_this_release() {
-    let page = include_str!("../../../docs/src/compatibility.md");
+    let page = include_str!("../../../../docs/src/compatibility.md");
     let version = concat!("| ", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"), " |");
     let row = page.lines().find(|line| line.starts_with(version)).expect("a row");
-    let contract = include_str!("../../../wit/types.wit").lines().find_map(|line| line.strip_prefix("package "));
+    let contract = include_str!("../../../../wit/types.wit").lines().find_map(|line| line.strip_prefix("package "));
     let contract = contract.expect("a package").trim_end_matches(';');
     let [oldest, newest] = Release::ALL.map(Release::as_str);
     for cell in [
