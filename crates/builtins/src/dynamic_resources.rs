@@ -170,8 +170,9 @@ impl DynamicResources {
         attempt.rejection(cache, call, node, &RequestChange::default())
     }
 
-    /// The pod, as far as its share of a node depends on it; `None` without the gate. The scheduler does not keep the JSON of a
-    /// pod that has a node, and its claims are reserved for it. If such a pod is explained, its share is left out.
+    /// The pod, as far as its share of a node depends on it; `None` without the gate. The scheduler does not keep the JSON
+    /// of a pod that has a node, and the claims of such a pod are reserved for it. If such a pod is explained, its share
+    /// is left out.
     ///
     /// # Errors
     /// A pending pod is not kept as JSON.
