@@ -312,8 +312,10 @@ mod tests {
         let refused = |arguments: &[&str]| check(&given(arguments)).expect_err("refused").to_string();
         assert!(refused(&["--unsupported-kube-api-over-localhost"]).contains("localhost true is not supported"));
         let refused = |flag: &str| emulation(&given(&[flag])).expect_err("refused").to_string();
-        assert!(refused("--emulated-version=new").contains("invalid version"));
-        assert!(refused("--min-compatibility-version=x").contains("invalid version"));
+        assert!(refused("--emulated-version=new").contains("could not parse \"new\" as version"));
+        assert!(refused("--min-compatibility-version=x").contains("could not parse \"x\" as version"));
+        let twice = refused("--emulated-version=1.36,kube=1.37");
+        assert!(twice.contains("duplicate version flag, kube=1.36 and kube=1.37"), "{twice}");
         assert!(refused("--feature-gates=GenericWorkload=true").contains("GenericWorkload=true"));
         let warnings = check(&given(&["--permit-address-sharing"])).expect("accepted");
         assert!(warnings[0].starts_with("--permit-address-sharing has no effect"), "{warnings:?}");

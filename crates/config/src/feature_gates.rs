@@ -163,8 +163,8 @@ const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     release: Release,
-    /// Whether `--min-compatibility-version` is the release itself. By default, this flag is the previous release.
-    none_is_older: bool,
+    /// The minor version in `--min-compatibility-version`. By default, it is that of the previous release.
+    oldest_minor: Option<u32>,
     switched: BTreeMap<&'static str, bool>,
 }
 
@@ -175,10 +175,11 @@ impl Gates {
         Self { release, ..Self::default() }
     }
 
-    /// The gates with their defaults for a cluster in which no component is older than the release.
+    /// The gates with their defaults for a cluster in which no component is older than the release with this minor
+    /// version.
     #[must_use]
-    pub fn of_release_alone(release: Release) -> Self {
-        Self { release, none_is_older: true, ..Self::default() }
+    pub fn of_cluster(release: Release, oldest_minor: u32) -> Self {
+        Self { release, oldest_minor: Some(oldest_minor), ..Self::default() }
     }
 
     /// The release that the gates belong to.
@@ -191,8 +192,7 @@ impl Gates {
     /// `--min-compatibility-version`.
     #[must_use]
     pub fn oldest_minor(&self) -> u32 {
-        let minor = self.release.minor();
-        if self.none_is_older { minor } else { minor.saturating_sub(1) }
+        self.oldest_minor.unwrap_or_else(|| self.release.minor().saturating_sub(1))
     }
 
     /// The gate with its default.
@@ -201,7 +201,8 @@ impl Gates {
     }
 
     fn by_default(&self, gate: FeatureGate) -> FeatureGate {
-        let is_on = gate.is_on || self.none_is_older && ONCE_NONE_IS_OLDER.contains(&gate.name);
+        let none_is_older = self.oldest_minor() >= self.release.minor();
+        let is_on = gate.is_on || none_is_older && ONCE_NONE_IS_OLDER.contains(&gate.name);
         FeatureGate { is_on, ..gate }
     }
 

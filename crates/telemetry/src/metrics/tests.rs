@@ -108,7 +108,7 @@ fn names_stabilities_and_labels_are_those_of_the_release() {
         }
         assert!(!hidden.iter().any(|line| has(line)), "{}", metrics.render());
     }
-    metrics.decides_as(&Gates::of_release_alone(Release::V1_37));
+    metrics.decides_as(&Gates::of_cluster(Release::V1_37, 37));
     assert!(has("version_info{binary=\"1.37.0\",component=\"kube\",emulation=\"1.37\",min_compat=\"1.37\"} 1"));
 }
 
