@@ -147,10 +147,18 @@ fn schedule(given: &Given, verbosity: Verbosity) -> Result<()> {
     schedule_blocking(invocation)
 }
 
+/// The gate without which kube-scheduler refuses to log as JSON.
+const JSON_GATE: &str = "LoggingBetaOptions";
+
 fn log_format(given: &Given) -> Result<KlogFormat> {
+    // A wrong gate is reported later, with all other flags of the scheduler.
+    let has_json = || emulation(given).ok().is_none_or(|emulation| emulation.asked(JSON_GATE) != Some(false));
     match given.text("logging-format").unwrap_or("text") {
         "text" => Ok(KlogFormat::Text),
-        "json" => Ok(KlogFormat::Json),
+        "json" if has_json() => Ok(KlogFormat::Json),
+        "json" => {
+            Err(Usage(format!("--logging-format json: Log format json is disabled, see {JSON_GATE} feature")).into())
+        }
         other => Err(Usage(format!("--logging-format {other}: use text or json")).into()),
     }
 }
@@ -279,6 +287,20 @@ mod tests {
         assert_eq!(called(&["berth", "kube-scheduler", "--v=2"]), Some(vec!["--v=2".to_owned()]));
         assert_eq!(called(&["berth", "run", "kube-scheduler"]), None);
         assert_eq!(called(&["berth"]), None);
+    }
+
+    #[test]
+    fn the_log_is_json_only_with_the_gate() {
+        let format = |gates: &[&str]| log_format(&given(&[&["--logging-format=json"][..], gates].concat()));
+        for gates in [&[][..], &["--feature-gates=LoggingBetaOptions=true"]] {
+            assert_eq!(format(gates).expect("accepted"), KlogFormat::Json);
+        }
+        assert_eq!(
+            format(&["--feature-gates=LoggingBetaOptions=false"]).expect_err("refused").to_string(),
+            "--logging-format json: Log format json is disabled, see LoggingBetaOptions feature"
+        );
+        let text = log_format(&given(&["--feature-gates=LoggingBetaOptions=false"]));
+        assert_eq!(text.expect("no gate is needed"), KlogFormat::Text);
     }
 
     #[test]

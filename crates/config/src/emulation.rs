@@ -190,10 +190,10 @@ impl Emulation {
         self.version
     }
 
-    /// Whether the flags turn this gate on. The release may refuse the gate.
+    /// The value that the flags give this gate; `None` if they do not name the gate. The release may refuse the value.
     #[must_use]
-    pub fn asks_for(&self, gate: &str) -> bool {
-        self.gates.iter().rfind(|(_, name, _)| name == gate).is_some_and(|(_, _, value)| *value)
+    pub fn asked(&self, gate: &str) -> Option<bool> {
+        self.gates.iter().rfind(|(_, name, _)| name == gate).map(|(_, _, value)| *value)
     }
 
     /// Determines the release and the gates for a cluster with this version of the API server.

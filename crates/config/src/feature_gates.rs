@@ -52,9 +52,10 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 
 /// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text
 /// describes the effect of the gate.
-const OF_THE_PROGRAM: [(&str, &str); 10] = [
+const OF_THE_PROGRAM: [(&str, &str); 12] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
+    ("ContextualLogging", "None: the lines that Berth writes have the same keys without the gate."),
     (
         "CoordinatedLeaderElection",
         "The API server chooses the leader from the LeaseCandidates of the replicas. The API server must serve `coordination.k8s.io/v1beta1`.",
@@ -67,6 +68,7 @@ const OF_THE_PROGRAM: [(&str, &str); 10] = [
         "LoggingAlphaOptions",
         "The log may have two streams: `--log-text-split-stream`, `--log-json-split-stream` and the flags of their buffers are accepted.",
     ),
+    ("LoggingBetaOptions", "`--logging-format=json` is accepted."),
     (
         "NominatedNodeNameForExpectation",
         "A pod that waits before it is bound has the chosen node in `status.nominatedNodeName`.",
