@@ -2,9 +2,10 @@
 //!
 //! Both programs get the same command line: Berth runs in kube-scheduler's place. `--feature-gates` switches gates of
 //! both sides. `steps` rounds change one thing at a time (a pod is created or deleted, a node changes), and wait until
-//! both schedulers have nothing left to do. `backlog` rounds create all pods before the schedulers start. `devices` and `volumes` rounds are `steps` rounds in
-//! which pods have claims for devices or volumes. The order of attempts is forced in all rounds. With `parallelism: 1`,
-//! kube-scheduler visits nodes in one order and uses this order to break ties, so the nodes of pods are also forced.
+//! both schedulers have nothing left to do. `backlog` rounds create all pods before the schedulers start. `devices` and
+//! `volumes` rounds are `steps` rounds in which pods have claims for devices or volumes. The order of attempts is forced
+//! in all rounds. With `parallelism: 1`, kube-scheduler visits nodes in one order and uses this order to break ties, so
+//! the nodes of pods are also forced.
 //!
 //! The comparison covers the pods after each step (node, nomination, conditions word for word), events, writes to the
 //! API server, and the metrics that changed. The exit code is 1 if a difference has no reason in `known.rs`. The same
