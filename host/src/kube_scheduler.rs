@@ -145,10 +145,18 @@ fn schedule(given: &Given, verbosity: Verbosity) -> Result<()> {
     schedule_blocking(invocation)
 }
 
+/// The gate without which kube-scheduler refuses to log as JSON.
+const JSON_GATE: &str = "LoggingBetaOptions";
+
 fn log_format(given: &Given) -> Result<KlogFormat> {
+    // A wrong gate is reported later, with all other flags of the scheduler.
+    let has_json = || emulation(given).ok().is_none_or(|emulation| emulation.asked(JSON_GATE) != Some(false));
     match given.text("logging-format").unwrap_or("text") {
         "text" => Ok(KlogFormat::Text),
-        "json" => Ok(KlogFormat::Json),
+        "json" if has_json() => Ok(KlogFormat::Json),
+        "json" => {
+            Err(Usage(format!("--logging-format json: Log format json is disabled, see {JSON_GATE} feature")).into())
+        }
         other => Err(Usage(format!("--logging-format {other}: use text or json")).into()),
     }
 }
@@ -282,6 +290,20 @@ mod tests {
     }
 
     #[test]
+    fn the_log_is_json_only_with_the_gate() {
+        let format = |gates: &[&str]| log_format(&given(&[&["--logging-format=json"][..], gates].concat()));
+        for gates in [&[][..], &["--feature-gates=LoggingBetaOptions=true"]] {
+            assert_eq!(format(gates).expect("accepted"), KlogFormat::Json);
+        }
+        assert_eq!(
+            format(&["--feature-gates=LoggingBetaOptions=false"]).expect_err("refused").to_string(),
+            "--logging-format json: Log format json is disabled, see LoggingBetaOptions feature"
+        );
+        let text = log_format(&given(&["--feature-gates=LoggingBetaOptions=false"]));
+        assert_eq!(text.expect("no gate is needed"), KlogFormat::Text);
+    }
+
+    #[test]
     fn flags_become_fields_of_the_configuration() {
         let flags = [
             "--kubeconfig=/etc/k",
@@ -312,8 +334,10 @@ mod tests {
         let refused = |arguments: &[&str]| check(&given(arguments)).expect_err("refused").to_string();
         assert!(refused(&["--unsupported-kube-api-over-localhost"]).contains("localhost true is not supported"));
         let refused = |flag: &str| emulation(&given(&[flag])).expect_err("refused").to_string();
-        assert!(refused("--emulated-version=new").contains("invalid version"));
-        assert!(refused("--min-compatibility-version=x").contains("invalid version"));
+        assert!(refused("--emulated-version=new").contains("could not parse \"new\" as version"));
+        assert!(refused("--min-compatibility-version=x").contains("could not parse \"x\" as version"));
+        let twice = refused("--emulated-version=1.36,kube=1.37");
+        assert!(twice.contains("duplicate version flag, kube=1.36 and kube=1.37"), "{twice}");
         assert!(refused("--feature-gates=GenericWorkload=true").contains("GenericWorkload=true"));
         let warnings = check(&given(&["--permit-address-sharing"])).expect("accepted");
         assert!(warnings[0].starts_with("--permit-address-sharing has no effect"), "{warnings:?}");

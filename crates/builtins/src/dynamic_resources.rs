@@ -76,6 +76,8 @@ pub struct DynamicResources {
     reached: Option<CycleId>,
     attempt: Option<AllocationAttempt>,
     reservations: Reservations,
+    /// What the devices of pods take of their nodes, for the scheduler, which has not taken it yet.
+    shares: Vec<Fact>,
 }
 
 impl BuiltIn for DynamicResources {
@@ -126,6 +128,7 @@ impl BuiltIn for DynamicResources {
             reached: None,
             attempt: None,
             reservations: Reservations::new(),
+            shares: Vec::new(),
         })
     }
 }
@@ -165,6 +168,29 @@ impl DynamicResources {
     fn rejection(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         let (attempt, cache) = self.parts(call)?;
         attempt.rejection(cache, call, node, &RequestChange::default())
+    }
+
+    /// The pod, as far as its share of a node depends on it; `None` without the gate. The scheduler does not keep the JSON
+    /// of a pod that has a node, and the claims of such a pod are reserved for it. If such a pod is explained, its share
+    /// is left out.
+    ///
+    /// # Errors
+    /// A pending pod is not kept as JSON.
+    fn share_pod(
+        &self,
+        pod: &Pod,
+        claims: &[Arc<objects::ResourceClaim>],
+        extended: Option<&ExtendedResources>,
+    ) -> Result<Option<SharePod>, Status> {
+        if !self.args.features.has(Feature::DRANodeAllocatableResources) {
+            return Ok(None);
+        }
+        let of_extended = extended.map(|extended| extended.existing.as_ref());
+        let mut claims = claims.iter().map(Some).chain(of_extended);
+        if pod.json.is_none() && claims.all(|claim| claim.is_some_and(|claim| claim.is_reserved_for(&pod.uid))) {
+            return Ok(None);
+        }
+        SharePod::new(pod, self.args.features).map(Some)
     }
 
     /// Rejects a claim that another pod is about to allocate. If it is unknown whether the other pod's write succeeded,
@@ -223,9 +249,7 @@ impl PreFilter for DynamicResources {
         }
         // An allocation in flight for the pod itself is from an earlier attempt.
         self.cache.claims.unreserve(&DeviceHolder::ExtendedResourcesOf { pod_uid: call.pod.uid.to_string() });
-        let features = self.args.features;
-        let counts_shares = features.has(Feature::DRANodeAllocatableResources);
-        let share_pod = counts_shares.then(|| SharePod::new(call.pod, features)).transpose()?;
+        let share_pod = self.share_pod(call.pod, &claims, extended.as_ref())?;
         let claims = claims.into_iter().map(ClaimOfPod::new).collect();
         self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended, share_pod, self.args));
         Ok(None)
@@ -350,6 +374,7 @@ impl Reserve for DynamicResources {
         if let Some((allocation, extended_claim)) = allocations.next().zip(extended_claim) {
             reservation.take_extended(&mut cache.claims, extended_claim, allocation);
         }
+        self.shares.extend(reservation.node_share());
         self.reservations.insert(call.cycle, reservation);
         Status::success()
     }
@@ -407,7 +432,9 @@ impl Sign for DynamicResources {
 
 impl ShareFacts for DynamicResources {
     fn take_facts(&mut self) -> Vec<Fact> {
-        self.cache.claims.take_facts()
+        let mut facts = self.cache.claims.take_facts();
+        facts.append(&mut self.shares);
+        facts
     }
 }
 

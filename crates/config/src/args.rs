@@ -107,10 +107,10 @@ fn volume_binding(fields: &Fields<'_>, features: Features) -> Value {
     }
     let shape = fields.value("shape");
     if features.has(Feature::StorageCapacityScoring) {
-        let has_points = shape.and_then(Value::as_array).is_some_and(|shape| !shape.is_empty());
+        let is_absent = shape.is_none_or(|shape| shape.is_null() || shape.as_array().is_some_and(Vec::is_empty));
         // Nodes with much room get high scores.
         let default = || json!([{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]);
-        let shape = if has_points { resources::read_shape(fields).into() } else { default() };
+        let shape = if is_absent { default() } else { resources::read_shape(fields).into() };
         return json!({ "bindTimeoutSeconds": timeout, "shape": shape });
     }
     if shape.is_some() {

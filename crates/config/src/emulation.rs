@@ -5,11 +5,18 @@
 //! [`Emulation`] has the values of the flags. [`Emulated`] has the release and the gates that result from these values
 //! and from the server's version. The result holds until the process ends.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use berth_model::Release;
 
 use crate::feature_gates::{Concern, GateError, Gates};
+
+/// The component whose version and gates the flags may set.
+const COMPONENT: &str = "kube";
+
+/// The number of releases before the newest one that `--min-compatibility-version` may go back
+/// (`kubeEffectiveVersionFloors` in Kubernetes' `pkg/compatibility`).
+const OLDER_RELEASES: u32 = 3;
 
 /// The first two numbers of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +36,8 @@ impl KubernetesVersion {
         exact.map_or((nearest, false), |(release, _)| (*release, true))
     }
 
-    fn before(self) -> Self {
-        Self { minor: self.minor.saturating_sub(1), ..self }
+    fn back(self, n_releases: u32) -> Self {
+        Self { minor: self.minor.saturating_sub(n_releases), ..self }
     }
 }
 
@@ -51,26 +58,85 @@ impl FromStr for KubernetesVersion {
     type Err = EmulationError;
 
     fn from_str(text: &str) -> Result<Self, EmulationError> {
-        let malformed = || EmulationError::Malformed(text.to_owned());
-        let mut numbers = text.strip_prefix('v').unwrap_or(text).split('.');
-        let mut next = || numbers.next().and_then(|number| number.parse::<u32>().ok()).ok_or_else(malformed);
-        Ok(Self { major: next()?, minor: next()? })
+        match *numbers(text)?.as_slice() {
+            [] => Err(EmulationError::Malformed(text.to_owned())),
+            [_] => Err(EmulationError::Illegal(text.to_owned())),
+            [major, minor, ..] => Ok(Self { major, minor }),
+        }
+    }
+}
+
+/// The numbers at the beginning of a version. Whatever follows them is left out (`ParseGeneric` in
+/// `k8s.io/apimachinery/pkg/util/version`).
+fn numbers(text: &str) -> Result<Vec<u32>, EmulationError> {
+    let mut numbers = Vec::new();
+    let trimmed = text.trim_start();
+    let mut rest = Some(trimmed.strip_prefix('v').unwrap_or(trimmed));
+    while let Some(left) = rest {
+        let (number, after) = left.split_at(left.bytes().take_while(u8::is_ascii_digit).count());
+        if number.is_empty() {
+            break;
+        }
+        if numbers.is_empty() && number.len() > 1 && number.starts_with('0') {
+            return Err(EmulationError::ZeroPrefixed { component: number.to_owned(), text: text.to_owned() });
+        }
+        numbers.push(number.parse().map_err(|_| EmulationError::Illegal(text.to_owned()))?);
+        rest = after.strip_prefix('.');
+    }
+    Ok(numbers)
+}
+
+/// The version in the values of a flag, each of which is `1.36` or `kube=1.36` (`toVersionMap` in
+/// `k8s.io/component-base/compatibility`).
+fn version_of(values: &[&str]) -> Result<Option<KubernetesVersion>, EmulationError> {
+    let mut known = BTreeMap::new();
+    for value in values.iter().filter(|value| !value.is_empty()) {
+        let (component, text) = value.split_once('=').unwrap_or((COMPONENT, *value));
+        let (component, text) = (component.trim(), text.trim());
+        let version: KubernetesVersion = text.parse()?;
+        if let [_, _, patch, ..] = *numbers(text)?.as_slice()
+            && patch != 0
+        {
+            return Err(EmulationError::Patch(format!("{component}={version}.{patch}")));
+        }
+        if let Some(earlier) = known.insert(component, version) {
+            return Err(EmulationError::Twice(format!("{component}={earlier} and {component}={version}")));
+        }
+    }
+    let version = known.remove(COMPONENT);
+    match known.keys().next() {
+        Some(other) => Err(EmulationError::NotRegistered((*other).to_owned())),
+        None => Ok(version),
     }
 }
 
 /// The reason why flags cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
-    #[error("invalid version {0:?}")]
+    #[error("could not parse {0:?} as version")]
     Malformed(String),
+    #[error("illegal version string {0:?}")]
+    Illegal(String),
+    #[error("illegal zero-prefixed version component {component:?} in {text:?}")]
+    ZeroPrefixed { component: String, text: String },
+    #[error("patch version not allowed, got: {0}")]
+    Patch(String),
+    #[error("duplicate version flag, {0}")]
+    Twice(String),
+    #[error("component not registered: {0}")]
+    NotRegistered(String),
     #[error("--emulated-version: {0}; expected 1.36 or kube=1.36")]
     Version(Box<EmulationError>),
     #[error("--min-compatibility-version: {0}; expected 1.36 or kube=1.36")]
     MinCompatibility(Box<EmulationError>),
-    #[error("--min-compatibility-version {given}: with Kubernetes {release} it can be {least} or {release}")]
+    #[error("--min-compatibility-version: minCompatibilityVersion version {given} is not between [{least}, {release}]")]
     OutOfRange { given: KubernetesVersion, least: KubernetesVersion, release: &'static str },
-    #[error("--feature-gates {0}: write it as Name=true or Name=false")]
-    MalformedGate(String),
+    #[error("--feature-gates: missing bool value for {0}; write it as Name=true or Name=false")]
+    NoValue(String),
+    #[error(
+        "--feature-gates: invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
+    )]
+    NoBool { name: String, value: String },
     #[error("--feature-gates: {0}")]
     Gate(#[from] GateError),
 }
@@ -93,20 +159,16 @@ pub struct Emulated {
 }
 
 impl Emulation {
-    /// Reads the values of the three flags. Each flag may be given several times. A value that no release accepts is an
-    /// error.
+    /// Reads the values of the three flags. `--feature-gates` may name a gate several times; the last value counts. A
+    /// value that no release accepts is an error.
     ///
     /// # Errors
     /// A value is not valid.
     pub fn new(versions: &[&str], min_compatibility: &[&str], gates: &[&str]) -> Result<Self, EmulationError> {
-        let last = |values: &[&str]| {
-            let given = values.iter().rfind(|value| !value.is_empty());
-            given.map(|value| value.trim_start_matches("kube=").parse::<KubernetesVersion>()).transpose()
-        };
         let gates = gates.iter().filter(|gate| !gate.is_empty()).map(|gate| setting(gate)).collect::<Result<_, _>>()?;
         let emulation = Self {
-            version: last(versions).map_err(|error| EmulationError::Version(Box::new(error)))?,
-            min_compatibility: last(min_compatibility)
+            version: version_of(versions).map_err(|error| EmulationError::Version(Box::new(error)))?,
+            min_compatibility: version_of(min_compatibility)
                 .map_err(|error| EmulationError::MinCompatibility(Box::new(error)))?,
             gates,
         };
@@ -128,10 +190,10 @@ impl Emulation {
         self.version
     }
 
-    /// Whether the flags turn this gate on. The release may refuse the gate.
+    /// The value that the flags give this gate; `None` if they do not name the gate. The release may refuse the value.
     #[must_use]
-    pub fn asks_for(&self, gate: &str) -> bool {
-        self.gates.iter().rfind(|(_, name, _)| name == gate).is_some_and(|(_, _, value)| *value)
+    pub fn asked(&self, gate: &str) -> Option<bool> {
+        self.gates.iter().rfind(|(_, name, _)| name == gate).map(|(_, _, value)| *value)
     }
 
     /// Determines the release and the gates for a cluster with this version of the API server.
@@ -164,24 +226,25 @@ impl Emulation {
     }
 
     fn defaults(&self, release: Release) -> Result<Gates, EmulationError> {
-        let version = KubernetesVersion::from(release);
-        match self.min_compatibility {
-            None => Ok(Gates::of_release(release)),
-            Some(given) if given == version.before() => Ok(Gates::of_release(release)),
-            Some(given) if given == version => Ok(Gates::of_release_alone(release)),
-            Some(given) => {
-                Err(EmulationError::OutOfRange { given, least: version.before(), release: release.as_str() })
-            }
+        let Some(given) = self.min_compatibility else { return Ok(Gates::of_release(release)) };
+        let [.., newest] = Release::ALL;
+        let least = KubernetesVersion::from(newest).back(OLDER_RELEASES);
+        if given < least || given > KubernetesVersion::from(release) {
+            return Err(EmulationError::OutOfRange { given, least, release: release.as_str() });
         }
+        Ok(Gates::of_cluster(release, given.minor))
     }
 }
 
 /// Reads `Name=true`, or `kube:Name=true` with the name of the component.
 fn setting(given: &str) -> Result<(String, String, bool), EmulationError> {
-    let malformed = || EmulationError::MalformedGate(given.to_owned());
-    let (name, value) = given.split_once('=').ok_or_else(malformed)?;
-    let value = go_bool(value).ok_or_else(malformed)?;
-    Ok((given.to_owned(), name.strip_prefix("kube:").unwrap_or(name).to_owned(), value))
+    let of_component = given.strip_prefix("kube:").unwrap_or(given);
+    let (name, text) = of_component.split_once('=').ok_or_else(|| EmulationError::NoValue(of_component.to_owned()))?;
+    let (name, text) = (name.trim().to_owned(), text.trim());
+    match go_bool(text) {
+        Some(value) => Ok((given.to_owned(), name, value)),
+        None => Err(EmulationError::NoBool { name, value: text.to_owned() }),
+    }
 }
 
 /// Reads the values that Go's `strconv.ParseBool` accepts.
@@ -221,15 +284,32 @@ mod tests {
             assert_eq!(gates.release(), release, "{server}");
             assert_eq!(warnings.iter().any(|it| it.contains("the API server is")), is_told, "{server}: {warnings:?}");
         }
-        for text in ["1.36", "kube=1.36", "v1.36.1"] {
+        for text in ["1.36", "kube=1.36", " kube = v1.36.0"] {
             let emulation = asked(text, "", &[]).expect("a version");
             assert_eq!(on_server(&emulation, "v1.37.0").gates.release(), Release::V1_36, "{text}");
         }
         let newer = on_server(&asked("1.99", "", &[]).expect("a version"), "v1.36.0");
         assert_eq!(newer.gates.release(), Release::V1_37);
         assert!(newer.warnings[0].starts_with("--emulated-version is 1.99, which is not supported"), "{newer:?}");
-        let refused = asked("new", "", &[]).expect_err("not a version").to_string();
-        assert_eq!(refused, "--emulated-version: invalid version \"new\"; expected 1.36 or kube=1.36");
+    }
+
+    /// `toVersionMap` in `k8s.io/component-base/compatibility`.
+    #[test]
+    fn a_version_is_refused_in_the_words_of_kubernetes() {
+        for (values, text) in [
+            (&["new"][..], "could not parse \"new\" as version"),
+            (&["1"], "illegal version string \"1\""),
+            (&["1..37"], "illegal version string \"1..37\""),
+            (&["01.37"], "illegal zero-prefixed version component \"01\" in \"01.37\""),
+            (&["v1.36.2"], "patch version not allowed, got: kube=1.36.2"),
+            (&["wardle=1.2", "kube=1.37"], "component not registered: wardle"),
+            (&["1.36", "kube=1.37"], "duplicate version flag, kube=1.36 and kube=1.37"),
+        ] {
+            let refused = Emulation::new(values, &[], &[]).expect_err("refused").to_string();
+            assert_eq!(refused, format!("--emulated-version: {text}; expected 1.36 or kube=1.36"));
+            let refused = Emulation::new(&[], values, &[]).expect_err("refused").to_string();
+            assert_eq!(refused, format!("--min-compatibility-version: {text}; expected 1.36 or kube=1.36"));
+        }
     }
 
     #[test]
@@ -242,7 +322,12 @@ mod tests {
         assert!(asked("", "", &["NoSuchGate=true"]).is_err() && asked("", "", &["GenericWorkload=true"]).is_err());
         assert_eq!(
             asked("", "", &["StorageCapacityScoring"]).expect_err("no value").to_string(),
-            "--feature-gates StorageCapacityScoring: write it as Name=true or Name=false"
+            "--feature-gates: missing bool value for StorageCapacityScoring; write it as Name=true or Name=false"
+        );
+        assert_eq!(
+            asked("", "", &["StorageCapacityScoring=on"]).expect_err("no bool").to_string(),
+            "--feature-gates: invalid value of StorageCapacityScoring=on, err: strconv.ParseBool: parsing \"on\": invalid \
+             syntax"
         );
         let scores = |gates: &[&str], server| {
             let emulated = on_server(&asked("", "", gates).expect("built"), server);
@@ -286,9 +371,15 @@ mod tests {
             gates.map(|gates| gates.features().has(Feature::DRAFractionalCapacityRange))
         };
         assert_eq!((fractions(""), fractions("kube=1.36"), fractions("1.37")), (Ok(false), Ok(false), Ok(true)));
-        assert_eq!(
-            fractions("1.35").expect_err("too old").to_string(),
-            "--min-compatibility-version 1.35: with Kubernetes 1.37 it can be 1.36 or 1.37"
-        );
+        assert_eq!((fractions("1.34"), fractions("1.35")), (Ok(false), Ok(false)));
+        let range = |version: &str, min| asked(version, min, &[]).expect_err("out of range").to_string();
+        let text = "--min-compatibility-version: minCompatibilityVersion version";
+        assert_eq!(range("1.37", "1.33"), format!("{text} 1.33 is not between [1.34, 1.37]"));
+        assert_eq!(range("1.36", "1.37"), format!("{text} 1.37 is not between [1.34, 1.36]"));
+        let kept = asked("", "1.37", &[]).expect("1.37 accepts it");
+        let refused = kept.resolve(Release::V1_36.into()).expect_err("the API server is older").to_string();
+        assert_eq!(refused, format!("{text} 1.37 is not between [1.34, 1.36]"));
+        let oldest = |min| on_server(&asked("1.37", min, &[]).expect("in range"), "v1.37.0").gates.oldest_minor();
+        assert_eq!([oldest(""), oldest("1.34"), oldest("1.37")], [36, 34, 37]);
     }
 }

@@ -52,9 +52,10 @@ pub fn find(release: Release, name: &str) -> Option<FeatureGate> {
 
 /// Gates that switch something other than rules of plugins: the scheduler and the endpoints read them. The text
 /// describes the effect of the gate.
-const OF_THE_PROGRAM: [(&str, &str); 10] = [
+const OF_THE_PROGRAM: [(&str, &str); 12] = [
     ("ComponentFlagz", "`/flagz` is served."),
     ("ComponentStatusz", "`/statusz` is served."),
+    ("ContextualLogging", "None: the lines that Berth writes have the same keys without the gate."),
     (
         "CoordinatedLeaderElection",
         "The API server chooses the leader from the LeaseCandidates of the replicas. The API server must serve `coordination.k8s.io/v1beta1`.",
@@ -67,6 +68,7 @@ const OF_THE_PROGRAM: [(&str, &str); 10] = [
         "LoggingAlphaOptions",
         "The log may have two streams: `--log-text-split-stream`, `--log-json-split-stream` and the flags of their buffers are accepted.",
     ),
+    ("LoggingBetaOptions", "`--logging-format=json` is accepted."),
     (
         "NominatedNodeNameForExpectation",
         "A pod that waits before it is bound has the chosen node in `status.nominatedNodeName`.",
@@ -163,8 +165,8 @@ const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     release: Release,
-    /// Whether `--min-compatibility-version` is the release itself. By default, this flag is the previous release.
-    none_is_older: bool,
+    /// The minor version in `--min-compatibility-version`. By default, it is that of the previous release.
+    oldest_minor: Option<u32>,
     switched: BTreeMap<&'static str, bool>,
 }
 
@@ -175,10 +177,11 @@ impl Gates {
         Self { release, ..Self::default() }
     }
 
-    /// The gates with their defaults for a cluster in which no component is older than the release.
+    /// The gates with their defaults for a cluster in which no component is older than the release with this minor
+    /// version.
     #[must_use]
-    pub fn of_release_alone(release: Release) -> Self {
-        Self { release, none_is_older: true, ..Self::default() }
+    pub fn of_cluster(release: Release, oldest_minor: u32) -> Self {
+        Self { release, oldest_minor: Some(oldest_minor), ..Self::default() }
     }
 
     /// The release that the gates belong to.
@@ -191,8 +194,7 @@ impl Gates {
     /// `--min-compatibility-version`.
     #[must_use]
     pub fn oldest_minor(&self) -> u32 {
-        let minor = self.release.minor();
-        if self.none_is_older { minor } else { minor.saturating_sub(1) }
+        self.oldest_minor.unwrap_or_else(|| self.release.minor().saturating_sub(1))
     }
 
     /// The gate with its default.
@@ -201,7 +203,8 @@ impl Gates {
     }
 
     fn by_default(&self, gate: FeatureGate) -> FeatureGate {
-        let is_on = gate.is_on || self.none_is_older && ONCE_NONE_IS_OLDER.contains(&gate.name);
+        let none_is_older = self.oldest_minor() >= self.release.minor();
+        let is_on = gate.is_on || none_is_older && ONCE_NONE_IS_OLDER.contains(&gate.name);
         FeatureGate { is_on, ..gate }
     }
 

@@ -96,7 +96,8 @@ pub trait State {
 pub trait ShareFacts {
     /// The facts that were added, changed or removed since the last call. The scheduler asks after Reserve, Unreserve
     /// and PreBind, and keeps the facts as objects ([`Fact::key`]), which reach the plugins that read their kind with
-    /// the other objects. A fact belongs to the profile that published it last, and only this profile can remove it.
+    /// the other objects. A fact belongs to the profile that published it last, and only this profile can remove it. A
+    /// share of a node ([`Fact::node_share`]) is for the scheduler alone, which does not keep it.
     fn take_facts(&mut self) -> Vec<Fact>;
 }
 
@@ -110,6 +111,23 @@ pub struct Fact {
 }
 
 impl Fact {
+    /// The start of the name of a share of a node. The uid of the pod follows.
+    const NODE_SHARE: &str = "node-share-";
+
+    /// What a pod takes of its node's own resources through the devices that are reserved for it (KEP-5517). `json` is
+    /// the list for the pod's `status.nodeAllocatableResourceClaimStatuses`. The scheduler counts the pod with it from
+    /// Reserve on, as long as the pod is assumed to be on the node.
+    #[must_use]
+    pub fn node_share(pod_uid: &str, json: Arc<[u8]>) -> Self {
+        Self { name: [Self::NODE_SHARE, pod_uid].concat(), json: Some(json) }
+    }
+
+    /// The uid of the pod and the content of a [share of a node](Self::node_share); `None` for other facts.
+    #[must_use]
+    pub fn as_node_share(&self) -> Option<(&str, &[u8])> {
+        self.name.strip_prefix(Self::NODE_SHARE).zip(self.json.as_deref())
+    }
+
     /// The key of the object that stands for the fact. Its kind is the name of the plugin.
     #[must_use]
     pub fn key(&self, plugin: &str) -> ObjectKey {

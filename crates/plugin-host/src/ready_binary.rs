@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use berth_framework::{PluginFactory, SchedulingTime};
 use berth_lifecycle::{Component, CountCalls};
+use berth_model::BinaryId;
 use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
+
+use crate::inventory::is_own;
 
 /// A binary that was compiled and checked.
 #[derive(Clone, Debug)]
@@ -74,7 +77,10 @@ impl CountCalls for ReadyBinary {
     }
 }
 
-/// A compiled component with its digest.
+/// A compiled component with its digest. A copy of a component of this program is treated as that component.
 pub(crate) fn component(factory: Arc<ComponentFactory>, origin: Origin) -> Component<ReadyBinary> {
-    Component { digest: factory.digest(), binary: ReadyBinary::Component(factory, origin) }
+    let digest = factory.digest();
+    let is_copy = is_own(&factory.manifest().name, Some(BinaryId::Component(digest)));
+    let factory = if is_copy { Arc::new(factory.of_copy()) } else { factory };
+    Component { digest, binary: ReadyBinary::Component(factory, origin) }
 }

@@ -7,7 +7,6 @@ mod announcements;
 mod asking;
 mod binding;
 mod binding_failure;
-mod device_shares;
 mod effects;
 mod ends;
 mod follow;

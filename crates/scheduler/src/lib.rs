@@ -39,6 +39,7 @@ mod changes;
 mod cluster_view;
 mod context;
 mod cycle;
+mod device_shares;
 mod effect_bytes;
 mod event;
 mod event_handlers;

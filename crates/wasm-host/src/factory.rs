@@ -16,11 +16,20 @@ pub struct ComponentFactory {
     component: Arc<LoadedComponent>,
     is_from_artefact: bool,
     is_embedded: bool,
+    /// Whether the bytes are those of a component that is part of this program.
+    is_own: bool,
 }
 
 impl ComponentFactory {
     pub(crate) fn new(component: LoadedComponent, is_from_artefact: bool, is_embedded: bool) -> Self {
-        Self { component: Arc::new(component), is_from_artefact, is_embedded }
+        Self { component: Arc::new(component), is_from_artefact, is_embedded, is_own: is_embedded }
+    }
+
+    /// The factory of a file that is a copy of a component of this program. Its instances get what instances of the
+    /// embedded component get with a feature gate.
+    #[must_use]
+    pub fn of_copy(&self) -> Self {
+        Self { is_own: true, ..self.clone() }
     }
 
     /// A factory of the same binary that gives new instances other limits. The statistics are shared.
@@ -85,8 +94,7 @@ impl PluginFactory for ComponentFactory {
     }
 
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
-        let component =
-            if self.is_embedded { with_gated_needs(&self.component, args) } else { Arc::clone(&self.component) };
+        let component = if self.is_own { with_gated_needs(&self.component, args) } else { Arc::clone(&self.component) };
         Ok(Box::new(ComponentPlugin::new(component, args)?))
     }
 

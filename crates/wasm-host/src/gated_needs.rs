@@ -1,8 +1,8 @@
 //! Needs that a built-in component has only with a feature gate.
 //!
 //! A component describes its needs before it gets its args, so its manifest has no needs that depend on a gate. They
-//! would cost time with the gate off. The host adds them. It does so only for this program's own components, because the
-//! operator has not granted them to others.
+//! would cost time with the gate off. The host adds them. It does so only for this program's own components and copies of
+//! them, because the operator has not granted them to others.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ impl FormatFlags {
         let size = size.parse::<Quantity>().map_err(|error| Usage(format!("--{buffer} {size}: {error}")))?;
         let n_bytes = usize::try_from(size.value().min(MAX_BUFFER)).unwrap_or(0);
         // A wrong gate is reported later, with all other flags of the scheduler.
-        let has_gate = || emulation(given).is_ok_and(|emulation| emulation.asks_for(GATE));
+        let has_gate = || emulation(given).is_ok_and(|emulation| emulation.asked(GATE) == Some(true));
         for (flag, is_used) in [(&split, is_split), (&buffer, n_bytes > 0)] {
             if is_used && !has_gate() {
                 let text = format!("--{flag}: Feature {GATE} is disabled: add --feature-gates={GATE}=true");

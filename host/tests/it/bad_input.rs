@@ -158,7 +158,7 @@ async fn settings_that_kube_scheduler_refuses() {
         check_kube_scheduler(&[], &["--feature-gates", gate], &[failed, gate, "is not supported"]).await;
     }
     check_kube_scheduler(&[], &["--feature-gates", "Gangs=true"], &[failed, "unrecognized feature gate: Gangs"]).await;
-    check_kube_scheduler(&[], &["--emulated-version=new"], &[failed, "--emulated-version", "invalid version"]).await;
+    check_kube_scheduler(&[], &["--emulated-version=new"], &[failed, "--emulated-version", "could not parse"]).await;
     let arguments = ["--leader-elect-lease-duration=1s"];
     check_kube_scheduler(&[], &arguments, &[failed, "leaderElection.leaseDuration", "greater than RenewDeadline"])
         .await;

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, pod};
 
-const FOUND: &str = "preemption: found a potential placement for pod on node ";
+const FOUND: &str =
+    "0/1 nodes are available: 1 Insufficient cpu. preemption: found a potential placement for pod on node ";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_is_of_the_release_of_its_api_server_unless_told_another() {

@@ -1,10 +1,11 @@
 //! `differential`: kube-scheduler and Berth get the same cluster and the same pods, each on a separate API server.
 //!
-//! Both programs get the same command line: Berth runs in kube-scheduler's place. `steps` rounds change one thing at a
-//! time (a pod is created or deleted, a node changes), and wait until both schedulers have nothing left to do.
-//! `backlog` rounds create all pods before the schedulers start. `devices` and `volumes` rounds are `steps` rounds in
-//! which pods have claims for devices or volumes. The order of attempts is forced in all rounds. With `parallelism: 1`,
-//! kube-scheduler visits nodes in one order and uses this order to break ties, so the nodes of pods are also forced.
+//! Both programs get the same command line: Berth runs in kube-scheduler's place. `--feature-gates` switches gates of
+//! both sides. `steps` rounds change one thing at a time (a pod is created or deleted, a node changes), and wait until
+//! both schedulers have nothing left to do. `backlog` rounds create all pods before the schedulers start. `devices` and
+//! `volumes` rounds are `steps` rounds in which pods have claims for devices or volumes. The order of attempts is forced
+//! in all rounds. With `parallelism: 1`, kube-scheduler visits nodes in one order and uses this order to break ties, so
+//! the nodes of pods are also forced.
 //!
 //! The comparison covers the pods after each step (node, nomination, conditions word for word), events, writes to the
 //! API server, and the metrics that changed. The exit code is 1 if a difference has no reason in `known.rs`. The same
@@ -53,6 +54,9 @@ struct Arguments {
     /// Only rounds of this kind [default: all kinds, one after the other]
     #[arg(long, value_enum)]
     kind: Option<RoundKind>,
+    /// Feature gates of both schedulers and of their API servers, such as StorageCapacityScoring=true
+    #[arg(long, value_name = "LIST")]
+    feature_gates: Option<String>,
     /// Let both schedulers log in detail, and keep the logs of the last round in this folder
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
@@ -84,6 +88,7 @@ async fn compare(arguments: &Arguments, assets: &Assets) -> Result<()> {
             n_pods: arguments.pods,
             n_nodes: arguments.nodes,
             is_verbose: arguments.verbose,
+            feature_gates: arguments.feature_gates.as_deref(),
             logs: arguments.logs.as_deref(),
         };
         let outcome = round.run(assets, &kube_scheduler).await.with_context(|| format!("{round}"))?;

@@ -36,6 +36,7 @@ pub(crate) struct Round<'a> {
     pub(crate) n_pods: u32,
     pub(crate) n_nodes: u8,
     pub(crate) is_verbose: bool,
+    pub(crate) feature_gates: Option<&'a str>,
     /// The folder for the schedulers' logs.
     pub(crate) logs: Option<&'a Path>,
 }
@@ -64,9 +65,12 @@ impl fmt::Display for Round<'_> {
 impl Round<'_> {
     pub(crate) async fn run(&self, assets: &Assets, kube_scheduler: &Path) -> Result<Outcome> {
         let begin = Instant::now();
-        let is_detailed = self.logs.is_some();
-        let kube_scheduler = Program { path: kube_scheduler.to_owned(), command: None, is_detailed };
-        let berth = Program { path: beside("berth")?, command: Some("kube-scheduler"), is_detailed };
+        let program = |path, command| {
+            let feature_gates = self.feature_gates.map(str::to_owned);
+            Program { path, command, feature_gates, is_detailed: self.logs.is_some() }
+        };
+        let kube_scheduler = program(kube_scheduler.to_owned(), None);
+        let berth = program(beside("berth")?, Some("kube-scheduler"));
         let (theirs, ours) = (Side::start(assets, kube_scheduler, self.kind), Side::start(assets, berth, self.kind));
         let (kube_scheduler, berth) = try_join!(theirs, ours)?;
         let mut sides = Sides { kube_scheduler, berth };

@@ -29,8 +29,16 @@ pub(crate) struct Program {
     pub(crate) path: std::path::PathBuf,
     /// The part of the command line before kube-scheduler's flags.
     pub(crate) command: Option<&'static str>,
+    /// The feature gates of the scheduler and of its API server.
+    pub(crate) feature_gates: Option<String>,
     /// Whether the scheduler logs each score.
     pub(crate) is_detailed: bool,
+}
+
+impl Program {
+    fn gates_flag(&self) -> Option<String> {
+        self.feature_gates.as_ref().map(|gates| format!("--feature-gates={gates}"))
+    }
 }
 
 pub(crate) struct Side {
@@ -60,7 +68,8 @@ impl Side {
         // Pods contain their priorities, so no classes are needed. No controller runs that removes finalizers from
         // claims and volumes.
         let plugins = "ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection";
-        let flags = vec![format!("--disable-admission-plugins={plugins}")];
+        let mut flags = vec![format!("--disable-admission-plugins={plugins}")];
+        flags.extend(program.gates_flag());
         let control_plane = ControlPlane::start(assets, Options { api_server_flags: flags, audit: true }).await?;
         let objects = Objects::new(control_plane.client(User::Admin).await?);
         Ok(Self { objects, control_plane, program, kind, scheduler: None })
@@ -82,6 +91,7 @@ impl Side {
         command.arg(format!("--config={}", config.display())).arg("--bind-address=127.0.0.1");
         command.arg(format!("--secure-port={}", address.port())).arg(format!("--cert-dir={}", dir.display()));
         command.arg("--authorization-always-allow-paths=/metrics,/healthz,/livez,/readyz");
+        command.args(self.program.gates_flag());
         if self.program.is_detailed {
             command.arg("-v=10");
         }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_framework::{Call, CycleId, Effect, Status, effect::ObjectRef};
+use berth_framework::{Call, CycleId, Effect, Fact, Status, effect::ObjectRef};
 use berth_model::{Time, api::NodeAllocatableClaimStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -115,6 +115,12 @@ impl ClaimReservation {
             requests: json!(extended_claim.requests),
             mappings: json!(extended_claim.mappings),
         });
+    }
+
+    /// What the devices take of the node, for the scheduler; `None` if they take nothing.
+    pub(super) fn node_share(&self) -> Option<Fact> {
+        let claims = self.node_claims.as_deref().filter(|claims| !claims.is_empty())?;
+        Some(Fact::node_share(&self.pod_uid, serde_json::to_vec(claims).ok()?.into()))
     }
 
     fn extended_holder(&self) -> DeviceHolder {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::PodUid;
+use berth_model::{Features, PodUid, Release};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -52,6 +52,41 @@ fn new_volumes_must_fit_beside_those_attached() {
         let (mut cluster, _) = small();
         let pod = pod(&mut cluster, "pod", claims);
         assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [expected], "{claims:?}");
+    }
+}
+
+/// KEP-5030: the CSIDriver says whether pods stay off nodes that lack the driver.
+#[test]
+fn a_missing_driver_keeps_pods_off_the_node_from_1_37_on() {
+    let missing = "Unschedulable: disk CSI driver is not installed on the node";
+    let (elsewhere, installed) = (csi_node("here", &[("other", 2)]), csi_node("here", &[("disk", 2)]));
+    for (prevents, on_node, expected) in [
+        (Some(true), None, missing),
+        (Some(true), Some(&elsewhere), missing),
+        (Some(true), Some(&installed), ""),
+        (Some(false), None, ""),
+        (None, None, ""),
+    ] {
+        for claimed in ["bound", "unbound"] {
+            let verdict = Release::ALL.map(|release| {
+                let mut cluster = TestCluster::default();
+                node(&mut cluster, "here", &[]);
+                cluster.set_object(&class("made", "disk", "WaitForFirstConsumer"));
+                cluster.set_object(&volume("pv", "", "1Gi"));
+                cluster.set_object(&bound(claim("bound", "", "1Gi"), "pv"));
+                cluster.set_object(&claim("unbound", "made", "1Gi"));
+                if let Some(prevents) = prevents {
+                    let spec = json!({"preventPodSchedulingIfMissing": prevents});
+                    cluster.set_object(&json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
+                        "metadata": {"name": "disk"}, "spec": spec}));
+                }
+                on_node.iter().for_each(|object| cluster.set_object(object));
+                let pod = pod(&mut cluster, "pod", &[claimed]);
+                let args = json!({ Features::IN_ARGS: Features::of(release) }).to_string();
+                verdicts(&mut NodeVolumeLimits::new(&args).unwrap(), &cluster, &pod).swap_remove(0)
+            });
+            assert_eq!(verdict, ["", expected], "{claimed}: {prevents:?} {on_node:?}");
+        }
     }
 }
 

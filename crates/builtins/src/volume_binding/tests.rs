@@ -4,6 +4,7 @@ mod binding;
 mod naive;
 
 use berth_framework::{CycleId, Effect, Reach, Reuse};
+use berth_model::Release;
 use serde_json::{Value, json};
 
 use super::*;
@@ -94,6 +95,54 @@ fn the_smallest_volume_that_suits_is_chosen() {
         let expected: Vec<String> = chosen.iter().map(|volume| format!("data={volume}")).collect();
         assert_eq!(choices(&mut plugin, &cluster, &pod, 0), expected, "{volumes:?}");
     }
+}
+
+/// Examples of scores by capacity (KEP-4049), which release 1.37 has on. In 1.36, VolumeBinding scores no pod.
+#[test]
+fn nodes_with_much_room_score_high_from_1_37_on() {
+    let driver = |has_capacity: bool| {
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "maker"},
+            "spec": {"storageCapacity": has_capacity}})
+    };
+    let room = |of_class: &str, zone: &str, size: &str| {
+        let metadata = json!({"name": format!("{of_class}-{zone}"), "namespace": "drivers"});
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity", "metadata": metadata,
+            "storageClassName": of_class, "nodeTopology": {"matchLabels": {"zone": zone}}, "capacity": size})
+    };
+    let in_both_zones = |driver: Value| vec![driver, room("made", "a", "100Gi"), room("made", "b", "400Gi")];
+    let names = ["first", "second"];
+    let check = |objects: &[Value], claims: &[(&str, &str)], expected: &[i64]| {
+        let scored = Release::ALL.map(|release| {
+            let mut cluster = cluster();
+            cluster.set_object(&class("slow", "maker", "WaitForFirstConsumer"));
+            objects.iter().for_each(|object| cluster.set_object(object));
+            for (name, (of_class, size)) in names.iter().zip(claims) {
+                cluster.set_object(&claim(name, of_class, size));
+            }
+            let pod = pod(&mut cluster, "pod", &names[..claims.len()]);
+            let args = json!({ Features::IN_ARGS: Features::of(release) }).to_string();
+            let mut plugin = VolumeBinding::new(&args).unwrap();
+            let call = cluster.call(1, &pod);
+            plugin.pre_filter(&call).unwrap();
+            let (mut nodes, mut scores) = (call.table.nodes().clone(), Vec::new());
+            plugin.filter(&call, &mut nodes).unwrap();
+            plugin.pre_score(&call, &nodes).ok()?;
+            plugin.score(&call, &nodes, &mut scores).unwrap();
+            Some(scores)
+        });
+        assert_eq!(scored, [None, Some(expected.to_vec())], "{claims:?}");
+    };
+    check(&in_both_zones(driver(true)), &[("made", "50Gi")], &[50, 88]);
+    check(&in_both_zones(driver(true)), &[("made", "30Gi"), ("made", "30Gi")], &[40, 85]);
+    check(&in_both_zones(driver(true)), &[("made", "60Gi"), ("made", "60Gi")], &[0, 70]);
+    check(&in_both_zones(driver(false)), &[("made", "50Gi")], &[0, 0]);
+    // Only the first node has room for both classes.
+    let two_classes = [driver(true), room("made", "a", "100Gi"), room("slow", "a", "100Gi")];
+    check(&two_classes, &[("made", "50Gi"), ("slow", "13Gi")], &[69]);
+    // Only the first node has an existing volume. Its claim alone counts.
+    let mut with_volume = in_both_zones(driver(true));
+    with_volume.push(on_hosts(volume("existing", "local", "40Gi"), &["n0"]));
+    check(&with_volume, &[("local", "10Gi"), ("made", "50Gi")], &[75]);
 }
 
 /// kube-scheduler's PreScore skips no pod with this gate. Since the score is 0 everywhere, it need not be asked for.

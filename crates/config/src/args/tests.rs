@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use berth_model::Features;
+use berth_model::{Features, Release};
 
 use super::complete_args;
 use crate::error::Problems;
@@ -206,4 +206,34 @@ fn constraints_and_selectors_are_checked() {
              .values: Required value: must be one whole number when `operator` is 'Lt' or 'Gt'",
         ],
     );
+}
+
+/// The gate StorageCapacityScoring is on by default from 1.37 on.
+#[test]
+fn volume_binding_may_have_a_shape_from_1_37_on() {
+    let read = |raw: Value| {
+        Release::ALL.map(|release| {
+            let problems = Problems::default();
+            let args = complete_args("VolumeBinding", Features::of(release), "args", Some(&raw), &problems);
+            let shape = args.unwrap_or_default()["shape"].clone();
+            problems.settle("f").map(|()| shape).map_err(|error| error.to_string())
+        })
+    };
+    let point = |utilization: i64, score: i64| json!({"utilization": utilization, "score": score});
+    let default = json!([point(0, 10), point(100, 0)]);
+    assert_eq!(read(json!({})), [Ok(Value::Null), Ok(default.clone())]);
+    let forbidden = "f: args.shape: Forbidden: unexpected field `shape`, remove it or turn on the feature gate \
+                     StorageCapacityScoring";
+    assert_eq!(read(json!({"shape": []})), [Err(forbidden.to_owned()), Ok(default)]);
+    let given = json!([point(0, 0), point(50, 10), point(100, 10)]);
+    assert_eq!(read(json!({ "shape": given })), [Err(forbidden.to_owned()), Ok(given)]);
+    for (wrong, text) in [
+        (json!([point(50, 0), point(50, 10)]), "args.shape[1].utilization: Invalid value: 50"),
+        (json!([point(0, 11)]), "args.shape[0].score: Invalid value: 11"),
+        (json!("steep"), "args.shape: "),
+    ] {
+        let [_, refused] = read(json!({ "shape": wrong }));
+        let refused = refused.expect_err("refused");
+        assert!(refused.contains(text), "{refused}");
+    }
 }

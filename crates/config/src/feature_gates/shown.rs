@@ -31,9 +31,10 @@ const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_de
 const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
 
 /// Each gate that can be switched, by name.
-pub(super) const SHOWN: [(&str, Shown); 29] = [
+pub(super) const SHOWN: [(&str, Shown); 31] = [
     ("ComponentFlagz", ENDPOINTS),
     ("ComponentStatusz", ENDPOINTS),
+    ("ContextualLogging", NothingToSee("kube-scheduler adds keys of a context to lines that Berth does not write")),
     (
         "CoordinatedLeaderElection",
         By(&[("host/tests/it/coordinated_election.rs", "the_coordinator_says_which_replica_leads")]),
@@ -74,6 +75,7 @@ pub(super) const SHOWN: [(&str, Shown); 29] = [
         "LoggingAlphaOptions",
         By(&[("host/tests/it/log_lines.rs", "informational_lines_go_to_standard_output_with_the_gate")]),
     ),
+    ("LoggingBetaOptions", By(&[("host/src/kube_scheduler.rs", "the_log_is_json_only_with_the_gate")])),
     (
         "MatchLabelKeysInPodTopologySpread",
         By(&[("crates/model/src/intern/affinity.rs", "label_keys_narrow_selectors_with_their_gate")]),

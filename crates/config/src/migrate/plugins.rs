@@ -28,6 +28,11 @@ const STRATEGIES: [(&str, &str); 3] = [
     ("RequestedToCapacityRatio", "RequestedToCapacityRatio"),
 ];
 
+/// The advice for a plugin that no other plugin replaces.
+pub(super) fn advice(plugin: &str) -> Option<&'static str> {
+    GONE.iter().find(|(gone, _)| *gone == plugin).map(|(_, instead)| *instead)
+}
+
 /// The `plugins` of a profile: lists by point, then `enabled` or `disabled`.
 pub(super) struct ProfilePlugins(Map<String, Value>);
 
@@ -111,7 +116,7 @@ impl ProfilePlugins {
         if strategy(&old).is_some() {
             return;
         }
-        if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == old) {
+        if let Some(instead) = advice(&old) {
             notes.push(format!("{point}: no plugin replaces {old}: {instead}"));
             return;
         }

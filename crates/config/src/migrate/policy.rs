@@ -1,12 +1,13 @@
 //! Policy files: predicates and priorities, which later became plugins.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use berth_model::duration::render_duration;
 use serde_json::{Map, Value, json};
 
 use crate::{
     fields::API_VERSION,
-    migrate::plugins::{ProfilePlugins, args_of, strategy_of},
+    migrate::plugins::{ProfilePlugins, advice, args_of, strategy_of},
     profile::DEFAULT_SCHEDULER_NAME,
 };
 
@@ -54,6 +55,18 @@ const PRIORITIES: [(&str, &str, Option<&str>); 12] = [
     ("NodePreferAvoidPodsPriority", "", None),
 ];
 
+/// The priority for which a Policy could choose any name, together with this argument.
+const CAPACITY_RATIO: (&str, &str) =
+    ("RequestedToCapacityRatioPriority", "/argument/requestedToCapacityRatioArguments");
+
+/// The arguments of the other predicates and priorities with a free name, and the plugins that had these arguments.
+const ARGUMENTS: [(&str, &str); 4] = [
+    ("/argument/labelPreference", "NodeLabel"),
+    ("/argument/labelsPresence", "NodeLabel"),
+    ("/argument/serviceAffinity", "ServiceAffinity"),
+    ("/argument/serviceAntiAffinity", "ServiceAffinity"),
+];
+
 /// Plugins that every profile had regardless of its Policy, or that kube-scheduler got later.
 const ALWAYS: [&str; 7] = [
     "SchedulingGates",
@@ -85,10 +98,38 @@ pub(super) fn configuration(policy: &Map<String, Value>, notes: &mut Vec<String>
     plugins.put(&mut profile);
     let mut configuration =
         json!({ "apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile] });
-    if let Some(extenders) = policy.get("extenders").or_else(|| policy.get("extenderConfigs")) {
-        configuration["extenders"] = extenders.clone();
+    if let Some(of_policy) = policy.get("extenders").or_else(|| policy.get("extenderConfigs")) {
+        configuration["extenders"] = extenders(of_policy, notes);
     }
     configuration
+}
+
+/// The extenders of a Policy with today's names and units of fields.
+fn extenders(of_policy: &Value, notes: &mut Vec<String>) -> Value {
+    let mut extenders = of_policy.clone();
+    for extender in extenders.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(enabled) = extender.remove("enableHttps") {
+            notes.push("extenders: enableHTTPS replaces enableHttps".to_owned());
+            extender.insert("enableHTTPS".to_owned(), enabled);
+        }
+        if let Some(nanoseconds) = extender.get("httpTimeout").and_then(Value::as_u64) {
+            let timeout = render_duration(Duration::from_nanos(nanoseconds));
+            notes.push(format!("extenders: httpTimeout {nanoseconds} was in nanoseconds and becomes {timeout}"));
+            extender.insert("httpTimeout".to_owned(), timeout.into());
+        }
+    }
+    extenders
+}
+
+/// Says that no plugin replaces a predicate or priority of a Policy.
+fn without_successor(what: &str, entry: &Value) -> String {
+    let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+    let argument = ARGUMENTS.iter().find(|(argument, _)| entry.pointer(argument).is_some());
+    let instead = argument.and_then(|(_, plugin)| advice(plugin));
+    instead.map_or_else(
+        || format!("no plugin replaces {what} {name}"),
+        |instead| format!("no plugin replaces {what} {name}: {instead}"),
+    )
 }
 
 /// Enables these filters and no others, with the other extension points of their plugins.
@@ -103,7 +144,7 @@ fn filters(predicates: &[Value], plugins: &mut ProfilePlugins, notes: &mut Vec<S
     for predicate in predicates {
         let name = predicate.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some((_, successors)) = PREDICATES.iter().find(|(old, _)| *old == name) else {
-            notes.push(format!("no plugin replaces predicate {name}"));
+            notes.push(without_successor("predicate", predicate));
             continue;
         };
         notes.push(format!("predicate {name}: {}", successors.join(", ")));
@@ -127,9 +168,11 @@ fn scores(
     let mut enabled = BTreeSet::new();
     for priority in priorities {
         let name = priority.get("name").and_then(Value::as_str).unwrap_or_default();
-        let successor = PRIORITIES.iter().find(|(old, plugin, _)| *old == name && !plugin.is_empty());
+        let (capacity_ratio, its_argument) = CAPACITY_RATIO;
+        let known = if priority.pointer(its_argument).is_some() { capacity_ratio } else { name };
+        let successor = PRIORITIES.iter().find(|(old, plugin, _)| *old == known && !plugin.is_empty());
         let Some((_, plugin, strategy)) = successor else {
-            notes.push(format!("no plugin replaces priority {name}"));
+            notes.push(without_successor("priority", priority));
             continue;
         };
         if !enabled.insert(*plugin) {
@@ -160,7 +203,7 @@ const PRE_SCORED: [&str; 6] = [
 fn set_strategy(profile: &mut Map<String, Value>, strategy: &str, priority: &Value) {
     let chosen = strategy_of(profile);
     chosen.insert("type".to_owned(), strategy.into());
-    let Some(arguments) = priority.pointer("/argument/requestedToCapacityRatioArguments") else { return };
+    let Some(arguments) = priority.pointer(CAPACITY_RATIO.1) else { return };
     if let Some(shape) = arguments.get("shape") {
         chosen.insert("requestedToCapacityRatio".to_owned(), json!({ "shape": shape }));
     }

@@ -73,6 +73,37 @@ fn a_policy_becomes_a_profile() {
     assert!(has("no plugin replaces predicate Odd") && has("no plugin replaces priority NodePreferAvoidPodsPriority"));
 }
 
+/// Predicates and priorities with arguments had any name (`LegacyExtender` and `PriorityArgument` in `v1` of Policy).
+#[test]
+fn arguments_and_extenders_of_a_policy_get_todays_form() {
+    let (configuration, notes) = migrated(
+        r#"{"kind": "Policy", "apiVersion": "v1",
+            "predicates": [{"name": "Racks", "argument": {"labelsPresence": {"labels": ["rack"], "presence": true}}}],
+            "priorities": [
+                {"name": "Packing", "weight": 3, "argument": {"requestedToCapacityRatioArguments": {
+                    "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}],
+                    "resources": [{"name": "cpu", "weight": 2}]}}},
+                {"name": "Spread", "weight": 1, "argument": {"serviceAntiAffinity": {"label": "rack"}}}],
+            "extenders": [
+                {"urlPrefix": "https://a.example.com", "filterVerb": "filter", "enableHttps": true, "httpTimeout": 5000000000},
+                {"urlPrefix": "http://b.example.com", "filterVerb": "filter", "httpTimeout": 1500000}]}"#,
+    );
+    let profile = &configuration["profiles"][0];
+    assert_eq!(profile["plugins"]["score"]["enabled"], json!([{"name": "NodeResourcesFit", "weight": 3}]));
+    let strategy = &profile["pluginConfig"][0]["args"]["scoringStrategy"];
+    let shape = json!({"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]});
+    assert_eq!(strategy["type"], "RequestedToCapacityRatio");
+    assert_eq!(strategy["requestedToCapacityRatio"], shape);
+    assert_eq!(strategy["resources"], json!([{"name": "cpu", "weight": 2}]));
+    let extenders = &configuration["extenders"];
+    assert_eq!((&extenders[0]["enableHTTPS"], &extenders[0]["httpTimeout"]), (&json!(true), &json!("5s")));
+    assert_eq!((extenders[0].get("enableHttps"), &extenders[1]["httpTimeout"]), (None, &json!("1.5ms")));
+    let has = |text: &str| notes.iter().any(|note| note.contains(text));
+    assert!(has("no plugin replaces predicate Racks: addedAffinity of NodeAffinityArgs"), "{notes:?}");
+    assert!(has("no plugin replaces priority Spread: affinity terms of pods"), "{notes:?}");
+    assert!(has("enableHTTPS replaces enableHttps") && has("becomes 5s"), "{notes:?}");
+}
+
 #[test]
 fn todays_document_stays_as_it_is() {
     let text = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, profiles: [{schedulerName: a}]}";

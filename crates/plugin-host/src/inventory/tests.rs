@@ -6,6 +6,7 @@ use berth_config::{PluginHostSettings, Settings};
 use berth_framework::{BuildError, ObjectKind, Permission, Plugin, PluginVersion, Point};
 use berth_lifecycle::PluginNoticeKind;
 use berth_model::Digest;
+use berth_wasm_host::{Engine, EngineOptions};
 
 use super::*;
 
@@ -140,6 +141,21 @@ fn the_grants_of_a_built_in_belong_to_its_binaries() {
     let granted = "plugins: [{name: DefaultBinder, grants: {effects: [bind]}}]\n";
     assert_eq!(reconfigure(&mut inventory, granted).0, ["DefaultBinder"]);
     assert!(inventory.serving_granted(&name).grants().allows(Permission::Bind));
+}
+
+/// With the gate DRANodeAllocatableResources, DynamicResources needs the pod's JSON.
+#[test]
+fn a_copy_of_an_own_component_gets_what_its_gate_needs() {
+    let mut components = berth_components::COMPONENTS.iter();
+    let embedded = components.find(|component| component.name == "DynamicResources").expect("embedded");
+    let features = Features::default().with(Feature::DRANodeAllocatableResources, true);
+    let args = serde_json::json!({ Features::IN_ARGS: features }).to_string();
+    let engine = Engine::new(EngineOptions::default()).expect("an engine");
+    let loaded = engine.load(&Binary::new(embedded.name, embedded.bytes())).expect("a plugin");
+    let sees_json = |factory: &dyn PluginFactory| factory.build(&args).expect("it starts").manifest().needs.pod_json;
+    assert!(!sees_json(&loaded));
+    let copy = crate::ready_binary::component(Arc::new(loaded), crate::ready_binary::Origin::default());
+    assert!(sees_json(&*copy.binary.factory()));
 }
 
 #[test]

@@ -164,3 +164,24 @@ fn promoted<T: Resource + Serialize + DeserializeOwned>(
     let decoded = round_trip::<T>(&as_version(body, T::API_VERSION.to_owned()))?;
     Ok(as_version(&decoded, format!("{}/{version}", T::GROUP)))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{kinds::Registry, release::KubernetesRelease};
+
+    #[test]
+    fn a_release_serves_its_own_kinds() {
+        let served = |release| {
+            let registry = Registry::new(release);
+            let kinds = [
+                ("resource.k8s.io", "v1", "devicetaintrules"),
+                ("resource.k8s.io", "v1beta2", "devicetaintrules"),
+                ("coordination.k8s.io", "v1beta1", "leasecandidates"),
+                ("resource.k8s.io", "v1", "resourceclaims"),
+            ];
+            kinds.map(|(group, version, plural)| registry.find(group, version, plural).is_some())
+        };
+        assert_eq!(served(KubernetesRelease::V1_36), [false, false, false, true]);
+        assert_eq!(served(KubernetesRelease::V1_37), [true, false, true, true]);
+    }
+}

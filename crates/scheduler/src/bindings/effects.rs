@@ -7,13 +7,13 @@ use berth_framework::{CycleId, Effect, EffectKind, Grants, Permission, PluginIdx
 use berth_model::{Pod, PodUid};
 
 use super::{
-    device_shares,
     granted::{CyclePod, RefusedEffect},
     peers::Peers,
 };
 use crate::{
     action::{Notice, PluginEffects},
     context::{Context, PodEvent},
+    device_shares,
     effect_bytes::{MAX_BYTES, bytes_of},
 };
 
@@ -58,7 +58,7 @@ pub(crate) fn carry_out(
     check_grants(context, origin, &effects)?;
     check_room(context, origin, &effects)?;
     let Origin { pod, plugin, .. } = origin;
-    device_shares::count(pod, &effects, context);
+    device_shares::count_written(pod, &effects, context);
     let name = context.plugin_name(pod.scheduler_name, plugin);
     let (mut for_host, mut refused) = (Vec::new(), Refusals::default());
     for effect in effects {

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use berth_cache::Cache;
 use berth_framework::{
-    Clock, Code, CycleId, Extenders, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, Start, TraceSampling,
-    UnlistedKind, run::Refusal,
+    Clock, Code, CycleId, Extenders, Fact, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, Start,
+    TraceSampling, UnlistedKind, run::Refusal,
 };
 use berth_model::{BinaryId, PodUid, Sym};
 use berth_queue::{Queue, QueuedPod};
@@ -13,6 +13,7 @@ use berth_queue::{Queue, QueuedPod};
 use super::{Context, PLUGIN_REPLACED, SYNC};
 use crate::{
     action::Level,
+    device_shares,
     outbox::Outbox,
     profiles::Profiles,
     unasked_gates::{GateMessage, ProfilePlugin},
@@ -295,9 +296,15 @@ impl Context {
     }
 
     /// Enters what the plugins of the profile share after a call about the cycle, so that the other plugins know of it.
+    /// Shares of nodes are counted instead.
     pub(crate) fn share_facts(&mut self, scheduler_name: Sym, cycle: CycleId) {
         let Some(profile) = self.profiles.get_mut(scheduler_name) else { return };
         for (plugin, facts) in profile.take_facts(cycle) {
+            let (shares, facts): (Vec<Fact>, Vec<Fact>) =
+                facts.into_iter().partition(|fact| fact.as_node_share().is_some());
+            for (pod_uid, claims) in shares.iter().filter_map(Fact::as_node_share) {
+                device_shares::count_reserved(pod_uid, claims, self);
+            }
             let profile = self.shared_text(scheduler_name);
             let n_left_out = self.shared_facts.publish(&profile, cycle, &plugin, facts, &mut self.cache);
             if n_left_out > 0 {

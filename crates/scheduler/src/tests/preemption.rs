@@ -45,6 +45,31 @@ fn preempting() -> Bench {
     bench
 }
 
+/// DefaultPreemption gives this text from 1.37 on, and none in 1.36.
+#[test]
+fn what_a_preemption_found_ends_the_event_and_the_condition() {
+    let found = "preemption: found a potential placement for pod on node n2, preempting 1 victims";
+    let with_text = Status { reasons: vec![found.to_owned()], ..Status::success() };
+    for (status, end) in [(Status::success(), String::new()), (with_text, format!(" {found}"))] {
+        let mut bench = Bench::with_nodes(3, 1);
+        for node in ["n0", "n1", "n2"] {
+            bench.apply(assigned(&format!("low-on-{node}"), 1, node));
+        }
+        let effects = vec![evict("low-on-n2")];
+        let outcome = PostFilterOutcome { status, nominate: Some(Some(NodeIdx(2))), effects };
+        bench.script(|script| script.post_filter = Some(outcome));
+        bench.apply(pod("high", 1));
+        let actions = bench.settle();
+        let text = format!("0/3 nodes are available: 3 Insufficient cpu.{end}");
+        assert_eq!(events(&actions)[0], ("FailedScheduling".to_owned(), text.clone()));
+        let condition = actions.iter().find_map(|action| match action {
+            Action::Pod(PodRequest { request: Request::PatchStatus(change), .. }) => change.condition.clone(),
+            _ => None,
+        });
+        assert_eq!(condition.map(|condition| condition.message), Some(text));
+    }
+}
+
 #[test]
 fn a_node_that_there_is_not_is_not_nominated() {
     let mut bench = Bench::with_nodes(1, 4);

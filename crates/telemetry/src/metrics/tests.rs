@@ -97,6 +97,9 @@ fn names_stabilities_and_labels_are_those_of_the_release() {
         "# HELP scheduler_scheduling_algorithm_duration_seconds [BETA]",
         "kubernetes_build_info{build_date=\"\",compiler=\"rustc\",git_commit=\"\",git_tree_state=\"\",git_version=\"v1.37.0",
         "scheduler_queued_entities{queue=\"gated\",type=\"pod\"} 0",
+        "scheduler_queued_entities{queue=\"gated\",type=\"podgroup\"} 0",
+        "scheduler_pending_pods{queue=\"incomplete\"} 0",
+        "scheduler_pending_pods{queue=\"pending\"} 0",
         "version_info{binary=\"1.37.0\",component=\"kube\",emulation=\"1.37\",min_compat=\"1.36\"} 1",
     ];
     for (release, shown, hidden) in
@@ -108,7 +111,7 @@ fn names_stabilities_and_labels_are_those_of_the_release() {
         }
         assert!(!hidden.iter().any(|line| has(line)), "{}", metrics.render());
     }
-    metrics.decides_as(&Gates::of_release_alone(Release::V1_37));
+    metrics.decides_as(&Gates::of_cluster(Release::V1_37, 37));
     assert!(has("version_info{binary=\"1.37.0\",component=\"kube\",emulation=\"1.37\",min_compat=\"1.37\"} 1"));
 }
 

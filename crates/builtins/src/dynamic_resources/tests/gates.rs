@@ -2,7 +2,7 @@
 
 use berth_framework::Effect;
 use berth_model::{Feature, Features, Release};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{NO_DEVICES, device_cluster::DeviceCluster, gpus};
 use crate::dynamic_resources::objects;
@@ -65,6 +65,36 @@ fn each_release_reads_one_version_of_taint_rules() {
     };
     let read = |release| [objects::BETA_API_VERSION, objects::API_VERSION].map(|version| is_tainted(release, version));
     assert_eq!(Release::ALL.map(read), [[true, false], [false, true]]);
+}
+
+/// A part of the selector that is not set matches every device. So does a rule without a selector, in kube-scheduler of
+/// both releases.
+#[test]
+fn a_taint_rule_taints_the_devices_that_it_selects() {
+    let verdict = |selector: &Value, effect: &str| {
+        Release::ALL.map(|release| {
+            let features = Features::of(release).with(Feature::DRADeviceTaintRules, true);
+            let is_v1 = features.has(Feature::DeviceTaintRulesAreV1);
+            let version = if is_v1 { objects::API_VERSION } else { objects::BETA_API_VERSION };
+            let mut cluster = DeviceCluster::with_args(&json!({ "features": features }).to_string());
+            cluster.slice(gpus(1));
+            let spec = json!({"deviceSelector": selector, "taint": {"key": "k", "effect": effect}});
+            cluster.cluster.set_object(&json!({"apiVersion": version, "kind": "DeviceTaintRule",
+                "metadata": {"name": "bad"}, "spec": spec}));
+            cluster.claim("c", |_| {});
+            let pod = cluster.pod("p", &["c"], json!({}));
+            cluster.verdicts(1, &pod).swap_remove(0)
+        })
+    };
+    for selector in [json!(null), json!({}), json!({"driver": "gpu.example.com"}), json!({"device": "gpu-0"})] {
+        for effect in ["NoSchedule", "NoExecute"] {
+            assert_eq!(verdict(&selector, effect), [NO_DEVICES; 2], "{selector} {effect}");
+        }
+        assert_eq!(verdict(&selector, "None"), ["", ""], "{selector}");
+    }
+    for selector in [json!({"pool": "node-2"}), json!({"driver": "gpu.example.com", "device": "gpu-1"})] {
+        assert_eq!(verdict(&selector, "NoSchedule"), ["", ""], "{selector}");
+    }
 }
 
 /// A millisecond stands for 1,000 checks of a device. A request for one device, and one that no device fits, take

@@ -1,6 +1,6 @@
 //! The gate DRANodeAllocatableResources: what devices take of their node (KEP-5517), in both releases.
 
-use berth_framework::{DryRunCase, Effect};
+use berth_framework::{DryRunCase, Effect, Fact};
 use berth_model::{Feature, Features, NodeIdx, Pod, Release, pod::Resources};
 use serde_json::{Value, json};
 
@@ -100,6 +100,29 @@ fn the_share_is_written_into_the_status_of_the_pod() {
     let new = json!([{"resourceClaimName": "c", "containers": ["main"], "mapping": mapping}]);
     assert_eq!(Release::ALL.map(|release| status(release, true)), [Some(old), Some(new)]);
     assert_eq!(Release::ALL.map(|release| status(release, false)), [None, None]);
+}
+
+/// The scheduler counts the share from Reserve on.
+#[test]
+fn the_share_is_shared_at_reserve() {
+    let shared = |is_on| {
+        let mut cluster = cluster(Release::V1_37, is_on);
+        cluster.slice(cpus("2500m"));
+        cluster.claim("c", |_| {});
+        let pod = pod(&mut cluster, "p", &["c"], &json!({}));
+        assert_eq!(verdict(&mut cluster, 1, &pod), "");
+        assert_eq!(cluster.reserve(1, &pod, 0), "");
+        let facts = cluster.plugin.take_facts();
+        assert!(cluster.plugin.take_facts().is_empty());
+        let share = |fact: &Fact| {
+            let (pod_uid, claims) = fact.as_node_share()?;
+            Some((pod_uid.to_owned(), serde_json::from_slice::<Value>(claims).unwrap()))
+        };
+        facts.iter().find_map(share)
+    };
+    let mapping = json!([{"name": "cpu", "quantity": "2500m"}]);
+    let claims = json!([{"resourceClaimName": "c", "containers": ["main"], "mapping": mapping}]);
+    assert_eq!([shared(true), shared(false)], [Some(("p-uid".to_owned(), claims)), None]);
 }
 
 /// Unreserve cannot write, so the next attempt removes what an attempt wrote that failed later.
@@ -203,4 +226,19 @@ fn a_dry_run_counts_the_pods_that_it_removes() {
     });
     let short = "Unschedulable: Insufficient cpu";
     assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [short, "", short]);
+}
+
+/// The scheduler does not keep the JSON of a pod that has a node. Explanations ask about such pods.
+#[test]
+fn a_pod_that_has_its_devices_needs_no_json() {
+    for release in Release::ALL {
+        let mut cluster = cluster(release, true);
+        cluster.slice(cpus("1"));
+        cluster.claim("c", |_| {});
+        let whole = pod(&mut cluster, "p", &["c"], &json!({}));
+        let without_json = Pod { json: None, ..whole.clone() };
+        assert_eq!(verdict(&mut cluster, 1, &without_json), "Error: the pod is not kept as JSON");
+        cluster.place(2, &whole);
+        assert_eq!(verdict(&mut cluster, 3, &without_json), "", "{release:?}");
+    }
 }
