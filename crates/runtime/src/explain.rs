@@ -23,8 +23,8 @@ use axum::{
 use berth_cluster::ResourceRequest;
 use berth_config::{RunningConfiguration, Usage};
 use berth_explain::{
-    Analysis, DecisionRecord, DecisionRing, EarlierAttempt, Explanation, Holder, NodeReport, PodIdentity, Question,
-    State as PodState, Subject, add_words, analyze,
+    Analysis, DecisionRecord, DecisionRing, EarlierAttempt, Explanation, Holder, NodeReport, PodIdentity, PodState,
+    Question, Subject, add_words, analyze,
 };
 use berth_framework::{
     Call, CycleId, Manifest as PluginManifest, Meter, PluginIdx, Point, Profile, Status,
