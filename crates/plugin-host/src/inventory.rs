@@ -8,13 +8,8 @@
 
 mod profiles;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, LazyLock},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use berth_components::EmbeddedComponent;
 use berth_config::NamedPoints;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
 use berth_lifecycle::{
@@ -23,14 +18,13 @@ use berth_lifecycle::{
 };
 use berth_model::{BinaryId, Digest, Feature, Features, PluginName, Time};
 use berth_provenance::{Evidence, Source};
-use berth_wasm_host::Binary;
 use tracing::{info, warn};
 
 use crate::{
     finding::{Finding, Found, FoundIn},
     limits::limits,
     placeholder::PlaceholderFactory,
-    ready_binary::ReadyBinary,
+    ready_binary::{ReadyBinary, is_own},
     rules::{Granted, NotGranted, Rules},
     settings_file::HostFile,
     totals::{PluginTotals, Totals},
@@ -535,19 +529,6 @@ impl PluginInventory {
         let is_gated = self.rules.features.has(Feature::DRANodeAllocatableResources);
         self.rules.has_pod_json = is_wanted || is_gated || self.rules.settings.grants_pod_json();
         self.rules.has_pod_json
-    }
-}
-
-/// Whether the binary is this program's own binary of the built-in of this name.
-pub fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
-    static EMBEDDED: LazyLock<BTreeMap<&str, Digest>> = LazyLock::new(|| {
-        let digest = |it: &'static EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes()).digest());
-        berth_components::COMPONENTS.iter().map(digest).collect()
-    });
-    match binary {
-        Some(BinaryId::Native) => true,
-        Some(BinaryId::Component(digest)) => EMBEDDED.get(name) == Some(&digest),
-        None => false,
     }
 }
 

@@ -1,13 +1,15 @@
 //! A binary that is ready to make instances, in the form that the registry of plugins holds.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
+use berth_components::EmbeddedComponent;
 use berth_framework::{PluginFactory, SchedulingTime};
 use berth_lifecycle::{Component, CountCalls};
-use berth_model::BinaryId;
-use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
-
-use crate::inventory::is_own;
+use berth_model::{BinaryId, Digest};
+use berth_wasm_host::{Binary, ComponentFactory, Limits, PluginStats};
 
 /// A binary that was compiled and checked.
 #[derive(Clone, Debug)]
@@ -83,4 +85,17 @@ pub(crate) fn component(factory: Arc<ComponentFactory>, origin: Origin) -> Compo
     let is_copy = is_own(&factory.manifest().name, Some(BinaryId::Component(digest)));
     let factory = if is_copy { Arc::new(factory.of_copy()) } else { factory };
     Component { digest, binary: ReadyBinary::Component(factory, origin) }
+}
+
+/// Whether the binary is this program's own binary of the built-in of this name.
+pub fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
+    static EMBEDDED: LazyLock<BTreeMap<&str, Digest>> = LazyLock::new(|| {
+        let digest = |it: &'static EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes()).digest());
+        berth_components::COMPONENTS.iter().map(digest).collect()
+    });
+    match binary {
+        Some(BinaryId::Native) => true,
+        Some(BinaryId::Component(digest)) => EMBEDDED.get(name) == Some(&digest),
+        None => false,
+    }
 }

@@ -1,6 +1,7 @@
 //! The data that the scheduler's machines share. One machine at a time may use it. This module also contains the steps
 //! that need several parts of this data.
 
+mod device_shares;
 mod faults;
 mod plugins;
 mod pods;

@@ -39,7 +39,6 @@ mod changes;
 mod cluster_view;
 mod context;
 mod cycle;
-mod device_shares;
 mod effect_bytes;
 mod event;
 mod event_handlers;

@@ -13,7 +13,6 @@ use super::{
 use crate::{
     action::{Notice, PluginEffects},
     context::{Context, PodEvent},
-    device_shares,
     effect_bytes::{MAX_BYTES, bytes_of},
 };
 
@@ -58,7 +57,7 @@ pub(crate) fn carry_out(
     check_grants(context, origin, &effects)?;
     check_room(context, origin, &effects)?;
     let Origin { pod, plugin, .. } = origin;
-    device_shares::count_written(pod, &effects, context);
+    context.count_written_share(pod, &effects);
     let name = context.plugin_name(pod.scheduler_name, plugin);
     let (mut for_host, mut refused) = (Vec::new(), Refusals::default());
     for effect in effects {

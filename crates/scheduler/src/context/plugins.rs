@@ -13,7 +13,6 @@ use berth_queue::{Queue, QueuedPod};
 use super::{Context, PLUGIN_REPLACED, SYNC};
 use crate::{
     action::Level,
-    device_shares,
     outbox::Outbox,
     profiles::Profiles,
     unasked_gates::{GateMessage, ProfilePlugin},
@@ -303,7 +302,7 @@ impl Context {
             let (shares, facts): (Vec<Fact>, Vec<Fact>) =
                 facts.into_iter().partition(|fact| fact.as_node_share().is_some());
             for (pod_uid, claims) in shares.iter().filter_map(Fact::as_node_share) {
-                device_shares::count_reserved(pod_uid, claims, self);
+                self.count_reserved_share(pod_uid, claims);
             }
             let profile = self.shared_text(scheduler_name);
             let n_left_out = self.shared_facts.publish(&profile, cycle, &plugin, facts, &mut self.cache);
