@@ -76,7 +76,8 @@ pub struct DynamicResources {
     reached: Option<CycleId>,
     attempt: Option<AllocationAttempt>,
     reservations: Reservations,
-    /// What the devices of pods take of their nodes, for the scheduler, which has not taken it yet.
+    /// The amounts that the pods' devices take from the resources of their nodes. The scheduler has not taken over
+    /// these amounts yet.
     shares: Vec<Fact>,
 }
 
@@ -274,7 +275,8 @@ impl Filter for DynamicResources {
         Ok(check_each(rejected, |node| self.check(call, node)))
     }
 
-    /// The removed and added pods matter only to what devices take of the node's resources, because claims hold the devices.
+    /// The removed and added pods change only the amounts that are free for devices to take from the node's resources.
+    /// The devices themselves are held by claims, which a dry run does not change.
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         match self.parts(call) {
             Some((attempt, cache)) if attempt.compares_requests() => {

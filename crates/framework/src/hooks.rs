@@ -114,9 +114,9 @@ impl Fact {
     /// The start of the name of a share of a node. The uid of the pod follows.
     const NODE_SHARE: &str = "node-share-";
 
-    /// What a pod takes of its node's own resources through the devices that are reserved for it (KEP-5517). `json` is
-    /// the list for the pod's `status.nodeAllocatableResourceClaimStatuses`. The scheduler counts the pod with it from
-    /// Reserve on, as long as the pod is assumed to be on the node.
+    /// The amounts that a pod takes from its node's own resources through the devices that are reserved for the pod
+    /// (KEP-5517). `json` is the list for the pod's `status.nodeAllocatableResourceClaimStatuses`. From Reserve on, the
+    /// scheduler adds these amounts to the pod's requests, as long as it assumes that the pod is on the node.
     #[must_use]
     pub fn node_share(pod_uid: &str, json: Arc<[u8]>) -> Self {
         Self { name: [Self::NODE_SHARE, pod_uid].concat(), json: Some(json) }

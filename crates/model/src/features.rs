@@ -147,9 +147,9 @@ features! {
     /// The search for devices returns the counters of choices that it gives up. Without the feature, these counters
     /// stay taken until the search on the node ends.
     CountersAreGivenBack: Change, false, true;
-    /// With the gate DRANodeAllocatableResources, devices say in `nodeAllocatableResources` what they take of their
-    /// node. Without the feature, they say it in `nodeAllocatableResourceMappings`, and each of their claims must be used
-    /// by a container.
+    /// With the gate DRANodeAllocatableResources, the field `nodeAllocatableResources` of a device has the amounts
+    /// that the device takes from its node. Without the feature, the field is `nodeAllocatableResourceMappings`, and a
+    /// container must use each claim with such a device.
     DevicesMayHaveOverhead: Change, false, true;
     /// DeviceTaintRules are read as `resource.k8s.io/v1`. Without the feature, they are read as
     /// `resource.k8s.io/v1beta2`.

@@ -77,8 +77,8 @@ pub struct Options {
     pub skip_pod_level: bool,
     /// The amounts for each container that does not name the resource. An explicit zero counts as named.
     pub container_defaults: ResourceList,
-    /// The amounts that the pod's devices take of the node: the result of [`claimed`]. They are added to the requests of the
-    /// containers.
+    /// The amounts that the pod's devices take from the node: the result of [`claimed`]. These amounts are added to the
+    /// requests of the containers.
     pub claimed: ResourceList,
 }
 
@@ -146,8 +146,8 @@ fn without_unused_fields(pod: &Pod, features: Features) -> Cow<'_, Pod> {
     Cow::Owned(pod)
 }
 
-/// The amounts that the devices of a pod take of its node. The status of a pod without a node does not count: it is from
-/// an earlier attempt.
+/// The amounts that the devices of a pod take from its node. The status of a pod without a node does not count: it is
+/// from an earlier attempt.
 fn claimed_on_node(pod: &Pod, features: Features) -> ResourceList {
     let statuses = &pod.status.node_allocatable_resource_claim_statuses;
     if statuses.is_empty() || pod.spec.node_name.is_empty() || !features.has(Feature::DRANodeAllocatableResources) {
@@ -156,9 +156,9 @@ fn claimed_on_node(pod: &Pod, features: Features) -> ResourceList {
     claimed(statuses)
 }
 
-/// The amounts that devices take of their node, from the entries of a pod's `status.nodeAllocatableResourceClaimStatuses`
-/// (KEP-5517). The amount for each container counts for all containers that use the claim, even if some of them run one
-/// after the other.
+/// The amounts that devices take from their node, according to the entries of a pod's
+/// `status.nodeAllocatableResourceClaimStatuses` (KEP-5517). The amount for each container counts for all containers
+/// that use the claim, even if some of these containers run one after the other.
 #[must_use]
 pub fn claimed(statuses: &[NodeAllocatableClaimStatus]) -> ResourceList {
     let mut claimed = ResourceList::new();
@@ -333,7 +333,8 @@ fn with_defaults(mut requests: ResourceList, options: &Options) -> ResourceList 
     requests
 }
 
-/// Counts the maximum of each container. An init container that ends has no resize, so its status does not count.
+/// The requests of the pod, in which each container counts with the largest of its requested, allocated and actual
+/// resources. An init container that ends cannot be resized, so its status does not count.
 fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);
@@ -350,9 +351,10 @@ fn maximum_of_each_container(pod: &Pod, options: &Options) -> ResourceList {
     })
 }
 
-/// Counts the maximum of totals. The statuses of all init containers count. A spec that the node reported as infeasible
-/// does not count. The node adds the amounts that devices take to all totals except to the allocated resources of single
-/// containers.
+/// The largest of the pod's requested, allocated and actual totals, by resource. The statuses of all init containers
+/// count. A spec that the node reported as infeasible does not count. The resources that the node reports already
+/// include the amounts that devices take, except the allocated resources of single containers. This function adds the
+/// amounts to the latter, and to the spec.
 fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     let statuses = container_statuses(pod);
     let infeasible = is_resize_infeasible(pod);

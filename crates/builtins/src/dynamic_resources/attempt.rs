@@ -67,8 +67,8 @@ struct NodeResult {
     /// `None` if the node passes.
     rejection: Option<Arc<Status>>,
     found: Option<FoundDevices>,
-    /// What the pod takes of the node with these devices; `None` if the devices take nothing. The node must have this
-    /// much left, and the lack of it comes before `rejection`.
+    /// The amounts that the pod takes from the node with these devices; `None` if the devices take nothing. The node
+    /// must have these amounts free. If it has not, the node is rejected for this reason, and not with `rejection`.
     share: Option<NodeShare>,
 }
 
@@ -336,8 +336,8 @@ impl AllocationAttempt {
         Ok(())
     }
 
-    /// What the pod takes of the node with the devices that were found for it (KEP-5517). In Kubernetes 1.36, claims that
-    /// were allocated before the pod's attempt do not count.
+    /// The amounts that the pod takes from the node with the devices that were found for it (KEP-5517). In Kubernetes
+    /// 1.36, claims that were allocated before the pod's attempt do not count.
     fn share_on(
         &self,
         cache: &DraCache,

@@ -93,10 +93,11 @@ impl SharePod {
         !self.object.status.node_allocatable_resource_claim_statuses.is_empty()
     }
 
-    /// What the pod needs of the node; `None` if no device of these claims takes anything.
+    /// The resources that the pod needs from the node together with the devices of `claims`. `None` if no device of
+    /// these claims takes resources of the node.
     ///
     /// # Errors
-    /// The pod cannot use the devices, or it is unknown what they take.
+    /// The pod cannot use the devices, or the amounts that the devices take are unknown.
     pub(super) fn on_node<'a>(
         &self,
         slices: &SliceTable,
@@ -153,8 +154,8 @@ impl SharePod {
     }
 
     /// The reason why the pod may not use an allocated claim that other pods use; `None` if it may use the claim. In
-    /// Kubernetes 1.36, no device that takes something of its node can be shared. From 1.37 on, devices can be shared that
-    /// have overhead alone.
+    /// Kubernetes 1.36, a device that takes resources of its node cannot be shared. From 1.37 on, a device can be
+    /// shared if it takes only overhead.
     pub(super) fn sharing_rejection(
         &self,
         slices: &SliceTable,

@@ -359,10 +359,10 @@ pub(super) struct Device {
     #[serde(deserialize_with = "null_as_default")]
     pub(super) binding_failure_conditions: Vec<String>,
     pub(super) allow_multiple_allocations: Option<bool>,
-    /// What the device takes of its node, by resource, in Kubernetes 1.36.
+    /// The amounts that the device takes from its node, by resource, in Kubernetes 1.36.
     #[serde(deserialize_with = "null_as_default")]
     pub(super) node_allocatable_resource_mappings: BTreeMap<String, ResourceMapping>,
-    /// What the device takes of its node, by resource, from Kubernetes 1.37 on.
+    /// The amounts that the device takes from its node, by resource, from Kubernetes 1.37 on.
     #[serde(deserialize_with = "null_as_default")]
     pub(super) node_allocatable_resources: BTreeMap<String, NodeAllocatableResource>,
 }

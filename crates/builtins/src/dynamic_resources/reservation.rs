@@ -117,7 +117,7 @@ impl ClaimReservation {
         });
     }
 
-    /// What the devices take of the node, for the scheduler; `None` if they take nothing.
+    /// The amounts that the devices take from the node, for the scheduler; `None` if they take nothing.
     pub(super) fn node_share(&self) -> Option<Fact> {
         let claims = self.node_claims.as_deref().filter(|claims| !claims.is_empty())?;
         Some(Fact::node_share(&self.pod_uid, serde_json::to_vec(claims).ok()?.into()))
@@ -300,8 +300,8 @@ impl ClaimReservation {
         ]
     }
 
-    /// Writes what the devices take of the node into the pod's status. The claim for extended resources has its name by
-    /// then. An entry of an earlier attempt is replaced.
+    /// Writes the amounts that the devices take from the node into the pod's status. At this time, the claim for
+    /// extended resources already has its name. The write replaces the entries of an earlier attempt.
     fn share_write(&self) -> Option<Effect> {
         let mut claims = self.node_claims.clone()?;
         for claim in claims.iter_mut().filter(|claim| claim.resource_claim_name == UNNAMED) {

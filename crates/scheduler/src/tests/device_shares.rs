@@ -1,5 +1,5 @@
-//! What devices take of a node counts from Reserve on, or from the effects of PreBind on, with the gate
-//! DRANodeAllocatableResources (KEP-5517).
+//! With the gate DRANodeAllocatableResources (KEP-5517), the amounts that devices take from a node count from Reserve
+//! on, or from the effects of PreBind on.
 
 use berth_framework::{Effect, FACTS_API_VERSION, Fact, Grants, PermitVerdict};
 use berth_model::{Feature, Features, NodeIdx, Sym, Time};

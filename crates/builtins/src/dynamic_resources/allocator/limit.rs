@@ -1,4 +1,4 @@
-//! The limit of a search on one node.
+//! The limits of the search for devices on one node: steps and time.
 
 use berth_framework::Deadline;
 

@@ -1,4 +1,4 @@
-//! The amounts that the devices of one claim take of their node.
+//! The amounts that the devices of one claim take from the resources of their node.
 
 use std::collections::BTreeMap;
 

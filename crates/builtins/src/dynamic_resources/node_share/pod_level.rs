@@ -1,5 +1,5 @@
-//! Whether the resources of a whole pod include what its devices take of their node. The API server cannot check this,
-//! because the devices are not known when the pod is created.
+//! Checks that the resources of a whole pod include the amounts that its devices take from their node. The API server
+//! cannot check this, because the devices are not known when the pod is created.
 
 use berth_framework::Status;
 use berth_model::{
@@ -87,7 +87,7 @@ fn check_limits(
     Ok(())
 }
 
-/// What the devices take that this container uses.
+/// The amounts that the devices of this container take from their node.
 fn taken_by(claims: &[NodeAllocatableClaimStatus], container: &str) -> ResourceList {
     let used = claims.iter().filter(|claim| claim.containers.iter().any(|user| user == container));
     let of_one = |claim: &NodeAllocatableClaimStatus| NodeAllocatableClaimStatus {

@@ -1,4 +1,4 @@
-//! The gate DRANodeAllocatableResources: what devices take of their node (KEP-5517), in both releases.
+//! The gate DRANodeAllocatableResources: the amounts that devices take from their node (KEP-5517), in both releases.
 
 use berth_framework::{DryRunCase, Effect, Fact};
 use berth_model::{Feature, Features, NodeIdx, Pod, Release, pod::Resources};
