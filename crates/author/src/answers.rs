@@ -31,7 +31,7 @@ pub struct PluginAnswers {
     /// Scores of the nodes that pass; normalised if the plugin normalises.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
-    /// The answer of PostFilter, which is asked if no node passes.
+    /// The answer of PostFilter, which is called if no node passes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub post_filter: Option<PodAnswer>,
     /// Why Reserve gives the pod back.
@@ -46,9 +46,9 @@ pub struct PluginAnswers {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
-    /// Pods whose wait at Permit or PreBind ends in this step, by uid: what the point answers if it is asked again, and
-    /// what the points after it answer then. A pod that an effect allows may be left out if PreBind and Bind have nothing
-    /// to say.
+    /// Pods whose wait at Permit or PreBind ends in this step, by uid: what the point answers if it is called again,
+    /// and what the points after it answer then. A pod that an effect allows may be left out if PreBind and Bind have
+    /// nothing to say.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<String, ReleasedPod>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
@@ -95,12 +95,12 @@ pub(crate) enum Unanswered {
 }
 
 impl Unanswered {
-    /// The reason why the point has no answer. Messages show this text after the point's name: `Permit: not asked,
+    /// The reason why the point has no answer. Messages show this text after the point's name: `Permit: not called,
     /// because …`.
     fn text(self) -> String {
         match self {
             Self::NotImplemented => "the plugin does not implement this point".to_owned(),
-            Self::NotAsked(why) => format!("not asked, because {why}"),
+            Self::NotAsked(why) => format!("not called, because {why}"),
             Self::NothingToSay => "lets the pod continue and asks for no effects".to_owned(),
         }
     }
@@ -120,7 +120,7 @@ pub struct RefusedAtPoint {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ReleasedPod {
-    /// The answer of Permit, which is asked again after a change to an object that the effect `wait` named, unless it
+    /// The answer of Permit, which is called again after a change to an object that the effect `wait` named, unless it
     /// lets the pod go on without effects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<PodAnswer>,

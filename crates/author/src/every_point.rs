@@ -10,13 +10,13 @@ use crate::{
     placing::Fits,
 };
 
-/// Takes a pod through all points until the plugin rejects the pod. Reserve is also undone, as when a binding fails.
-/// QueueingHint is asked about the pod `placed`, which is on a node, and about `others`, which are objects of other kinds
-/// with their JSON.
+/// Calls the extension points for a pod in their order, until the plugin rejects the pod. After Reserve, Unreserve is
+/// called once, as when a binding fails. QueueingHint is called for events about the pod `placed`, which is on a node,
+/// and for events about `others`, which are objects of other kinds with their JSON.
 ///
 /// # Errors
-/// The plugin lost its instance, or asks for an effect that the scheduler cannot send. The error is the status of the first
-/// call that failed. Other parts of answers are not checked.
+/// The plugin lost its instance, or asked for an effect that the scheduler cannot send. The error is the status of the
+/// first call that failed. Other parts of answers are not checked.
 pub(crate) fn call_every_point(
     harness: &mut PluginHarness,
     pod: &Pod,

@@ -22,7 +22,7 @@ use crate::{
 const NOT_PLACED: &str =
     "the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` or `waitsOn: NODE`)";
 const WAITS: &str = "the pod of the step waits at Permit or PreBind (`released` has the answers once its wait ends)";
-const PLACED: &str = "the step sends the pod to a node, and PostFilter is asked where no node passes";
+const PLACED: &str = "the step sends the pod to a node, and PostFilter is called only if no node passes";
 
 /// A change to the cluster, and the answers after it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -66,7 +66,7 @@ pub struct CaseStep {
     /// out. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_on: Option<String>,
-    /// Nodes that other plugins reject, by name: Filter and Score are not asked about them, and PostFilter gets the
+    /// Nodes that other plugins reject, by name: Filter and Score are not called for them, and PostFilter gets the
     /// rejections.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected_by_others: BTreeMap<String, Rejection>,
@@ -223,7 +223,7 @@ impl CaseStep {
             changed.push(core_object("Pod", &self.pod));
         }
         let ended = ask_again(harness, &changed, host.grants()).map_err(CaseError::Plugin)?;
-        // The attempt of a waiting pod has already begun, so no earlier point is asked about this pod.
+        // The attempt of a waiting pod has already begun, so no earlier point is called for this pod.
         let mut answers = if waits {
             PluginAnswers::default()
         } else {

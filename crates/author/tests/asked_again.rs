@@ -167,8 +167,8 @@ fn an_object_that_changes_asks_again() {
 #[test]
 fn nothing_before_permit_is_asked_about_a_pod_that_waits() {
     let told = differences("  - expect: {reserve: {code: Pending}}\n");
-    let expected = "step 2: Reserve: not asked, because the pod of the step waits at Permit or PreBind (`released` has \
-                    the answers once its wait ends), expected {\"code\":\"Pending\"}";
+    let expected = "step 2: Reserve: not called, because the pod of the step waits at Permit or PreBind (`released` \
+                    has the answers once its wait ends), expected {\"code\":\"Pending\"}";
     assert_eq!(told, [expected]);
 }
 

@@ -1,4 +1,4 @@
-//! Cases in which other plugins reject nodes before this plugin's PostFilter is asked.
+//! Cases in which other plugins reject nodes before this plugin's PostFilter is called.
 
 use std::sync::LazyLock;
 
@@ -124,8 +124,8 @@ fn a_node_that_others_reject_is_no_candidate() {
     let one = format!("rejectedByOthers: {{a: {FULL}}}\n    expect: {{scores: {{b: 7}}}}");
     assert_eq!(differences(&one), Vec::<String>::new());
     let told = differences("expect: {scores: {a: 7, b: 7}, postFilter: {code: Success}}");
-    let why = "PostFilter: not asked, because a node passes, or there are no nodes (`rejectedByOthers` makes nodes fail), \
-               expected {\"code\":\"Success\"}";
+    let why = "PostFilter: not called, because a node passes, or there are no nodes (`rejectedByOthers` makes nodes \
+               fail), expected {\"code\":\"Success\"}";
     assert_eq!(told, [why]);
     let told = differences(&format!("rejectedByOthers: {{c: {FULL}}}"));
     assert_eq!(told, ["rejectedByOthers: node c does not exist: correct the name, or add the node to `nodes`"]);

@@ -229,7 +229,7 @@ fn a_point_that_was_not_asked_says_why() {
     };
     assert_eq!(
         one("expect: {permit: {waitMilliseconds: 60000}}"),
-        "Permit: not asked, because the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` \
+        "Permit: not called, because the step sends the pod to no node (add `bindTo: NODE`, `bindingFailsOn: NODE` \
          or `waitsOn: NODE`), expected {\"waitMilliseconds\":60000}"
     );
     assert_eq!(
@@ -240,7 +240,7 @@ fn a_point_that_was_not_asked_says_why() {
     );
     assert_eq!(
         one("bindingFailsOn: a\n    expect: {permit: {waitMilliseconds: 60000}, bind: {effects: [bind]}}"),
-        "Bind: not asked, because with bindingFailsOn the attempt ends after Permit (write bindTo instead), expected \
+        "Bind: not called, because with bindingFailsOn the attempt ends after Permit (write bindTo instead), expected \
          {\"effects\":[\"bind\"]}"
     );
     assert_eq!(

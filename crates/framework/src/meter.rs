@@ -64,7 +64,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The number of times that `plugin` was asked at `point`. A call counts once for a pod. At Filter and Score, a
+    /// The number of times that `plugin` was called at `point`. A call counts once for a pod. At Filter and Score, a
     /// call counts once for each node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {

@@ -9,7 +9,7 @@
 //!
 //! # Surprises
 //! - A pod stays in flight until it is bound. If its attempt fails, the events since the attempt began count as well.
-//! - PreEnqueue is asked when a pod enters activeQ. A gated pod waits in the unschedulable pool, which it leaves after
+//! - PreEnqueue is called when a pod enters activeQ. A gated pod waits in the unschedulable pool, which it leaves after
 //!   five minutes only if the plugin that gates it registered for every event.
 //! - While activeQ is empty, [`Queue::pop`] takes rejected pods before their backoff is over.
 
@@ -300,11 +300,11 @@ impl Queue {
         self.put(record, Place::Active(key, arrival));
     }
 
-    /// Moves the pod into backoffQ while its backoff lasts, and otherwise into activeQ. PreEnqueue is asked before the
-    /// pod may be tried.
+    /// Moves the pod into backoffQ while its backoff lasts, and otherwise into activeQ. PreEnqueue is called before
+    /// the pod may be tried.
     fn enter_backoff(&mut self, mut record: QueuedPod, reason: MoveReason<'_>, now: Time, policy: &mut dyn Policy) {
         let Some(end) = self.backoff_end(&record, now) else { return self.enter_active(record, reason, now, policy) };
-        // If pods are never taken out of backoffQ early, PreEnqueue is asked when the backoff is over.
+        // If pods are never taken out of backoffQ early, PreEnqueue is called when the backoff is over.
         if self.settings.pops_from_backoff && !passes_gate(&mut record, policy) {
             return self.enter_pool(record, reason, false, policy);
         }

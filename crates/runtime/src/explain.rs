@@ -409,7 +409,7 @@ impl Explainer {
         let extenders: Vec<&str> = settings.extenders.iter().map(|extender| extender.url_prefix.as_str()).collect();
         (!extenders.is_empty()).then(|| {
             let extenders = extenders.join(", ");
-            format!("extenders are not asked for this answer, and may refuse nodes or change scores: {extenders}")
+            format!("extenders are not called for this answer, and may refuse nodes or change scores: {extenders}")
         })
     }
 

@@ -365,7 +365,7 @@ fn waits_for(Refusal { plugin, status }: Refusal, context: &Context) -> AttemptF
     AttemptFailure { cause: FailureCause::Rejected(Cow::Owned(diagnosis)), nomination: Nomination::Clear }
 }
 
-/// Notes the node on which pods are evicted, and the status of the PostFilter plugins, if any was asked.
+/// Notes the node on which pods are evicted, and the status of the PostFilter plugins, if any was called.
 fn note_post_filter(
     pod: &Pod,
     status: Option<&Status>,

@@ -160,7 +160,7 @@ async fn a_plugin_that_keeps_a_pod_out_says_why() {
     assert_eq!(holders[0]["wouldLetGo"], json!(false));
     let text = bench.ask(&["pod", "gated"]).await.out;
     assert!(text.contains("Held by: SchedulingGates at PreEnqueue") && text.contains(says), "{text}");
-    // PreEnqueue is also asked about a pod of a file.
+    // PreEnqueue is also called for a pod of a file.
     let file = bench.write_pod("gated.json", &gated);
     let explained = json_of(&bench.ask(&["-f", &file, "-o", "json"]).await);
     assert_eq!((&explained["reason"], &explained["analysis"]["feasible"]), (&json!("Held"), &json!(1)), "{explained}");

@@ -265,7 +265,7 @@ async fn users_read_why_an_extender_holds_a_pod() {
         assert!(!names_address || message.contains(address), "{message}");
         let arguments = ["explain", "pod", "a", "-o", "json", "--socket", &fixture.scheduler.socket()];
         let explained = json_of(&Process::berth(arguments).ended(DEADLINE).await);
-        assert!(explained["notes"].to_string().contains("extenders are not asked for this answer"), "{explained}");
+        assert!(explained["notes"].to_string().contains("extenders are not called for this answer"), "{explained}");
     }
 }
 

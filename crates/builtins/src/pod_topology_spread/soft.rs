@@ -25,7 +25,7 @@ pub(super) struct SoftConstraints {
     is_scored: Vec<bool>,
 }
 
-/// The nodes that PreScore is asked about.
+/// The nodes for which PreScore is called.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates<'a> {
     pub(super) nodes: &'a NodeSet,

@@ -45,7 +45,7 @@ fn pod_deleted(name: &str) -> Event {
     Event::PodDeleted { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
 }
 
-/// The number of times that Permit was asked about pod `a`.
+/// The number of times that Permit was called for pod `a`.
 fn n_asked(bench: &Bench) -> usize {
     bench.script(|script| tally(&script.calls).get("permit a ").copied().unwrap_or_default())
 }

@@ -32,7 +32,7 @@ struct Seen {
     breaches: Vec<String>,
     /// All calls, by name.
     calls: BTreeSet<&'static str>,
-    /// How often PreBind was asked about each pod.
+    /// The number of times that PreBind was called for each pod.
     n_pre_binds: BTreeMap<String, usize>,
     /// The pods for which Reserve was called, without Unreserve or PostBind after it.
     reserved: BTreeSet<String>,
