@@ -176,8 +176,8 @@ pub(crate) struct Run {
     /// configuration; `berth` without a configuration]
     #[arg(long, value_name = "NAME")]
     pub scheduler_name: Option<String>,
-    /// Schedule only while this replica holds the lease of its schedulers [default: leaderElection.leaderElect of the
-    /// configuration, which is true by default]
+    /// Schedule only while this replica holds the Lease of the leader election [default: leaderElection.leaderElect of
+    /// the configuration, which is true by default]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_elect: Option<bool>,
     #[command(flatten)]

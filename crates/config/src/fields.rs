@@ -125,7 +125,7 @@ impl<'a> Fields<'a> {
         let known = self.known.borrow();
         for name in self.object.into_iter().flat_map(Map::keys) {
             if !known.contains(&name.as_str()) {
-                let message = format!("unknown field, remove it or use one of: {}", known.join(", "));
+                let message = format!("unknown field; remove it or use one of: {}", known.join(", "));
                 self.problems.add(&self.at(name), message);
             }
         }

@@ -95,7 +95,7 @@ mod tests {
             [
                 "tracing.yaml: samplingRatePerMillion: Invalid value: 1000001: must be between 0 and 1000000 inclusive; \
                  1000000 traces all",
-                "tracing.yaml: endPoint: unknown field, remove it or use one of: apiVersion, kind, endpoint, \
+                "tracing.yaml: endPoint: unknown field; remove it or use one of: apiVersion, kind, endpoint, \
                  samplingRatePerMillion",
             ]
         );

@@ -218,7 +218,7 @@ fn cache(options: &Options, findings: &mut Findings) -> Option<PathBuf> {
             Some(dir)
         }
         Err(error) => {
-            let fix = "name a directory of the scheduler's own user with --artifact-cache";
+            let fix = "set --artifact-cache to a directory that the scheduler's user owns";
             findings.problem(Area::Cache, format!("compiled plugins cannot be kept: {}", chain(&error)), fix);
             None
         }

@@ -195,8 +195,8 @@ impl Rule {
                 verbs(&["watch"])
             }
             InjectedFault::Outage {} if self.probability < 1.0 || self.count.is_some() => {
-                let problem =
-                    "an outage hits every request of its time: give `durationSeconds`, no `probability` or `count`";
+                let problem = "an outage affects every request while it lasts: leave out `probability` and `count`, \
+                               and limit its time with `durationSeconds`";
                 Err(field(&format!("{path}.fault"), problem))
             }
             InjectedFault::Status { .. }
@@ -264,7 +264,7 @@ mod tests {
                 "{fault: {type: Outage}, match: {resources: [Pods]}}",
                 "faults[0].match.resources[0]: `Pods`: write the plural",
             ),
-            ("{fault: {type: Outage}, count: 3}", "faults[0].fault: an outage hits every request"),
+            ("{fault: {type: Outage}, count: 3}", "faults[0].fault: an outage affects every request"),
             (
                 "{fault: {type: CutWatch}, match: {verbs: [list]}}",
                 "faults[0].match.verbs[0]: this fault applies only \

@@ -144,7 +144,7 @@ impl Answerer {
         let settings = self.running.settings();
         if let Some(extender) = settings.extenders.first() {
             return Err(NoAnswer::Refused(format!(
-                "the configuration has the extender {}, and no extender is asked in a simulation",
+                "the configuration has the extender {}, and a simulation calls no extenders",
                 extender.url_prefix
             )));
         }

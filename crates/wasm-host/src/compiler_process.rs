@@ -98,7 +98,7 @@ pub enum CompileError {
          container's memory limit or lower files.compileMemory"
     )]
     Killed,
-    #[error("could not be compiled: the compiler's process crashed by signal {signal}: {message}")]
+    #[error("could not be compiled: signal {signal} ended the compiler's process: {message}")]
     Crashed { signal: i32, message: String },
     #[error("could not be compiled: the compiler's process ended with exit code {code}: {message}")]
     ExitCode { code: i32, message: String },

@@ -27,7 +27,7 @@ pub(crate) fn portable() -> wasmtime::Result<Config> {
     let mut config = config();
     config.target(&format!("{ARCH}-unknown-linux-gnu"))?;
     if cfg!(target_arch = "x86_64") {
-        #[expect(unsafe_code, reason = "it is a level of the architecture, and nothing about how components are run")]
+        #[expect(unsafe_code, reason = "the flag only selects instructions, and does not change how components run")]
         // SAFETY: a machine without these instructions refuses the artefact, because each artefact lists the
         // instructions that it needs.
         unsafe {

@@ -252,7 +252,7 @@ async fn tracing_configuration_with_mistakes() {
     let files: &[(&str, &[u8])] = &[("tracing.yaml", config)];
     let file = "--tracing-config-file {dir}/tracing.yaml: ";
     let arguments = &["demo", "--tracing-config-file", "{dir}/tracing.yaml"];
-    check(files, arguments, 2, &[file, "endPoint: unknown field, remove it or use one of"]).await;
+    check(files, arguments, 2, &[file, "endPoint: unknown field; remove it or use one of"]).await;
     check(&[], arguments, 2, &[file, "No such file"]).await;
     let config = b"apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: ftp://a\n";
     let files: &[(&str, &[u8])] = &[("tracing.yaml", config)];

@@ -67,7 +67,7 @@ fn try_others(layout: &Path, scratch: &Path) -> Result<()> {
                 eprintln!("{}: {version}, under an emulator and outside of the image", arch.name);
             }
             Ok(None) | Err(_) => {
-                eprintln!("{}: NOT RUN, its emulator is missing (Debian's qemu-user-static)", arch.name);
+                eprintln!("{}: NOT RUN: the emulator is missing (package qemu-user-static of Debian)", arch.name);
             }
         }
     }

@@ -110,7 +110,7 @@ fn small_arguments_out_of_range_are_refused() {
         &json!({ "hardPodAffinityWeight": 101, "weight": 1 }),
         &[
             ".hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]",
-            ".weight: unknown field, remove it or use one of: apiVersion, kind, hardPodAffinityWeight, \
+            ".weight: unknown field; remove it or use one of: apiVersion, kind, hardPodAffinityWeight, \
              ignorePreferredTermsOfExistingPods",
         ],
     );

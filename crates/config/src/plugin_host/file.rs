@@ -21,11 +21,11 @@ const KIND: &str = "PluginHostConfiguration";
 /// The reason why a field does not accept a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FieldError {
-    #[error("apiVersion {0:?} is not supported, use {expected:?}", expected = PLUGIN_HOST_API_VERSION)]
+    #[error("apiVersion {0:?} is not supported: use {expected:?}", expected = PLUGIN_HOST_API_VERSION)]
     ApiVersion(String),
-    #[error("kind {0:?} is not supported, use {expected:?}", expected = KIND)]
+    #[error("kind {0:?} is not supported: use {expected:?}", expected = KIND)]
     Kind(String),
-    #[error("{list} names {name:?} twice, keep one of the entries")]
+    #[error("{list} names {name:?} twice: keep one of the entries")]
     NamedTwice { list: &'static str, name: String },
     #[error("a name must not be empty")]
     EmptyName,

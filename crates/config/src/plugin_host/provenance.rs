@@ -115,7 +115,7 @@ pub struct PluginSource {
 /// The reason why a field does not accept a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProvenanceError {
-    #[error("{list} names {name:?} twice, keep one of the entries")]
+    #[error("{list} names {name:?} twice: keep one of the entries")]
     NamedTwice { list: &'static str, name: String },
     #[error("{0} must not be empty")]
     Empty(&'static str),

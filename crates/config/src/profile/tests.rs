@@ -107,7 +107,7 @@ fn every_mistake_is_listed_with_its_path() {
             "profile: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
             "profile: plugins.score.enabled[0].weight: Invalid value: \"3\": must be a whole number of at most 32 bits",
             "profile: plugins.score.enabled[1].name: Required value: the name of a plugin",
-            "profile: plugins.filtre: unknown field, remove it or use one of: multiPoint, preEnqueue, queueSort, \
+            "profile: plugins.filtre: unknown field; remove it or use one of: multiPoint, preEnqueue, queueSort, \
              preFilter, filter, postFilter, preScore, score, reserve, permit, preBind, bind, postBind, \
              placementGenerate, placementScore",
             "profile: pluginConfig[1].name: Duplicate value: \"VolumeZone\": keep one of them",

@@ -76,7 +76,7 @@ fn known() -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for line in error.lines() {
         let line = line.strip_prefix("f: ").unwrap_or(line);
-        let message = line.split_once("zzz: unknown field, remove it or use one of: ");
+        let message = line.split_once("zzz: unknown field; remove it or use one of: ");
         let (path, names) = message.unwrap_or_else(|| panic!("another mistake: {line}"));
         // According to the page, all arguments may have `apiVersion` and `kind`.
         let names = names.split(", ").filter(|name| path.is_empty() || !["apiVersion", "kind"].contains(name));

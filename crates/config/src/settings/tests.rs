@@ -127,7 +127,7 @@ fn top_level_mistakes_are_listed_together() {
          leaderElection.leaseDuration: Invalid value: \"15s\": LeaseDuration must be greater than RenewDeadline\n\
          leaderElection.resourceLock: Invalid value: \"endpoints\": resourceLock value must be \"leases\"\n\
          clientConnection.burst: Invalid value: -1: must be non-negative\n\
-         healthzBindAddress: unknown field, remove it or use one of: apiVersion, kind, profiles, \
+         healthzBindAddress: unknown field; remove it or use one of: apiVersion, kind, profiles, \
          podInitialBackoffSeconds, podMaxBackoffSeconds, enableProfiling, parallelism, percentageOfNodesToScore, \
          leaderElection, clientConnection, enableContentionProfiling, delayCacheUntilActive, extenders",
     );
