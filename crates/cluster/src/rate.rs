@@ -181,12 +181,12 @@ impl Pace {
         Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: None }
     }
 
-    /// The earliest time at which one more request may go.
+    /// The earliest time at which one more request may be sent.
     fn earliest(&self, now: Instant) -> Instant {
         self.due.and_then(|due| due.checked_sub(self.slack)).unwrap_or(now)
     }
 
-    /// Counts a request that goes.
+    /// Counts one request that is sent at `now`.
     fn take(&mut self, now: Instant) {
         self.due = self.due.map_or(now, |due| due.max(now)).checked_add(self.interval);
     }

@@ -1,4 +1,4 @@
-//! The last decisions.
+//! The newest decisions of the scheduler, as many as fit in a number of bytes.
 
 use std::{collections::VecDeque, hash::BuildHasher as _};
 

@@ -1,4 +1,4 @@
-//! Refusals in the words of an API server.
+//! Refusals with the status and text that an API server would send.
 
 use axum::body::Body;
 use axum::response::Response;

@@ -1,4 +1,4 @@
-//! The end of the server.
+//! Waits for the end of the server that injects faults.
 
 use tokio::sync::watch;
 

@@ -1,4 +1,4 @@
-//! The parts that the views use.
+//! The data and services that all views of the page use.
 
 use std::sync::Arc;
 

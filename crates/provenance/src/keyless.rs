@@ -269,7 +269,7 @@ impl LogEntry {
         Err(KeylessError::Log)
     }
 
-    /// Checks that the entry is about this signature by this certificate.
+    /// Checks that the entry records this signature with this certificate.
     fn check_body(&self, leaf: &[u8], signature: KeylessSignature<'_>) -> Result<(), KeylessError> {
         let other = KeylessError::OtherEntry;
         let body = BASE64_STANDARD.decode(&self.body).map_err(|_| other("it is not base64"))?;

@@ -129,8 +129,8 @@ impl Policy {
         self.rule(source).is_some_and(|rule| !rule.signers.is_empty())
     }
 
-    /// Determines which of the source's signers signed the binary. `file` contains the bytes of a file; the signatures
-    /// beside a file are about these bytes.
+    /// Determines which of the source's signers signed the binary. For a binary from the plugins directory, `file` has
+    /// the bytes of the file, because the signatures beside the file sign these bytes.
     #[must_use]
     pub fn examine(&self, source: &Source, file: Option<&[u8]>, signatures: &Signatures) -> Evidence {
         let subject = match source {

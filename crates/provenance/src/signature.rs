@@ -77,7 +77,7 @@ pub enum SignatureFileError {
 /// The properties of a binary, with which signatures are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SignedSubject<'a> {
-    /// The bytes that a detached signature is about; `None` if only manifests are signed.
+    /// The bytes that a detached signature signs; `None` if only manifests are signed.
     pub file: Option<&'a [u8]>,
     /// The digest of the manifest that names the component.
     pub manifest: Option<Digest>,
@@ -93,7 +93,7 @@ pub(crate) struct Claim<'a> {
     pub body: Body,
 }
 
-/// The reason why a signature is not about the binary.
+/// The reason why a signature does not sign the binary.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimError {
     #[error("the signature is for another binary")]

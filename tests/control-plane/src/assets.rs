@@ -1,4 +1,4 @@
-//! The place of the binaries.
+//! The folder with the binaries of etcd and kube-apiserver.
 
 use std::{
     env,

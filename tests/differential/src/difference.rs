@@ -1,4 +1,4 @@
-//! One difference between the schedulers.
+//! One difference between kube-scheduler and Berth.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Shows differences.
+//! Prints the differences between kube-scheduler and Berth, with the reasons of known differences.
 
 use std::collections::BTreeMap;
 

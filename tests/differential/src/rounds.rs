@@ -89,7 +89,8 @@ impl Round<'_> {
             fs::write(logs.join("berth.log"), sides.berth.log())?;
             fs::write(logs.join("nodes.json"), json!(sides.berth.objects.list("/api/v1/nodes").await?).to_string())?;
         }
-        // Pods that differ also have other events.
+        // If the pods of both schedulers differ, the events of these pods differ too, so events, requests and metrics
+        // are compared only for equal pods.
         if differences.is_empty() {
             differences.extend(sides.traces().await?);
         }

@@ -1,4 +1,4 @@
-//! The source of the plugins under test.
+//! The ways to run the plugins under test: natively, or as components.
 
 #[cfg(feature = "wasm")]
 mod wasm;

@@ -1,4 +1,4 @@
-//! Workloads at sizes that take a moment.
+//! Runs every workload at a size that takes at most a few seconds.
 
 use super::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! Zones of volumes against zones of nodes.
+//! Compares the zones of volumes with the zones of nodes.
 
 use serde_json::{Value, json};
 

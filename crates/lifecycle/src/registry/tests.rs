@@ -146,14 +146,14 @@ impl Bench {
         self.take(consequences)
     }
 
-    /// Finds a binary, which the profile takes.
+    /// Finds a binary that the profile `main` then takes into service.
     fn put(&mut self, plugin: &str, binary: &str) {
         self.find(plugin, binary);
         let consequences = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
         self.take(consequences);
     }
 
-    /// Finds a binary, which the profile takes, and ends its probation.
+    /// Finds a binary that the profile `main` then takes into service, and ends the probation of the binary.
     fn establish(&mut self, plugin: &str, binary: &str) {
         self.put(plugin, binary);
         self.advance(60);

@@ -46,7 +46,8 @@ impl Known {
         }
     }
 
-    /// Whether the file, with the fingerprint `file`, need not be loaded at `now`.
+    /// Whether the last load of the file still counts at `now`, so that the file is not loaded again. `file` is the
+    /// present fingerprint of the file.
     pub(super) fn is_current(&self, file: Fingerprint, now: Instant) -> bool {
         match self {
             Self::Content { fingerprint, .. } => *fingerprint == file,

@@ -218,7 +218,8 @@ impl Executor {
     }
 }
 
-/// The object that the effect changes, if there is one. Evictions are recorded one by one.
+/// The object that the effect changes, for the audit log; `None` if the effect changes no object. The result is also
+/// `None` for an eviction, because [`Executor::evict`] writes the entry of the audit log.
 fn target(pod: &PodRef, effect: &Effect) -> Option<EffectTarget> {
     match effect {
         Effect::Patch { kind, namespace, name, subresource, .. } => Some(EffectTarget {

@@ -122,8 +122,8 @@ impl Metric {
             Self::ConfigReloaded(result) => metrics.config_reloaded(result),
             Self::EffectsRefused { effect, count } => {
                 let total = metrics.effects_refused_now(plugin, effect, u64::from(count));
-                // A plugin may ask for every pod, so the log has one line after the first refusal, and one line each
-                // time the number has doubled.
+                // A plugin may ask for the same effect with every pod. Therefore the log has one line after the first
+                // refusal, and one line each time the number of refusals has doubled.
                 let has_doubled = (total - u64::from(count)).leading_zeros() != total.leading_zeros();
                 return if has_doubled { Counted::Total(total) } else { Counted::Often };
             }

@@ -1,4 +1,4 @@
-//! Only packed artefacts are found again.
+//! A program loads exactly the components that were packed into its file.
 
 use std::io::Cursor;
 

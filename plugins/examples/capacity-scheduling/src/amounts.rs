@@ -8,7 +8,7 @@ use berth_sdk::model::{
     quantity::{Format, Quantity},
 };
 
-/// Amounts by resource: milli-CPU for `cpu`, bytes, or units.
+/// Amounts by resource: milli-CPU for `cpu`, bytes for memory and storage, and a number of units for other resources.
 pub(crate) type Amounts = BTreeMap<String, i64>;
 
 /// The requests of a pod.

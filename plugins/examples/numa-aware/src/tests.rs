@@ -1,4 +1,4 @@
-//! Pods and zones, without wasm.
+//! Tests of the plugin with pods and NUMA zones. The plugin runs natively.
 
 use berth_sdk::{
     framework::Code,

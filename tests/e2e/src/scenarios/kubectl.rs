@@ -1,4 +1,4 @@
-//! The output of kubectl for its users.
+//! Users see the scheduler's decisions in the output of kubectl.
 
 use anyhow::{Result, ensure};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The placement of pods.
+//! Pods are placed on the nodes that suit them.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Soft constraints.
+//! Tests of soft constraints, which only affect scores.
 
 use super::*;
 use crate::testing::scores;
