@@ -48,7 +48,7 @@ pub struct PluginAnswers {
     pub bind: Option<PodAnswer>,
     /// Pods whose wait at Permit or PreBind ends in this step, by uid: what the point answers if it is called again,
     /// and what the points after it answer then. A pod that an effect allows may be left out if PreBind and Bind have
-    /// nothing to say.
+    /// nothing to do.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<String, ReleasedPod>,
     /// The names of the pods in the step's queue, as QueueSort puts them.
@@ -64,7 +64,7 @@ pub struct PluginAnswers {
     /// The plugin's words for people about the pod on nodes, by the names of the nodes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub explain_nodes: BTreeMap<String, CaseWords>,
-    /// The pods that an effect allowed, and about which PreBind and Bind have nothing to say.
+    /// The pods that an effect allowed, and for which PreBind and Bind have nothing to do.
     #[serde(skip)]
     pub(crate) gone_on: BTreeSet<String>,
     /// The nodes that PreFilter names and the cluster does not have. A file of cases cannot expect these names.

@@ -53,8 +53,8 @@ pub struct CaseStep {
     /// The pod to place; null stands for the pod of the case. A pod that waits since an earlier step is changed instead.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub pod: Value,
-    /// The node that the pod goes to: the points from Reserve to PostBind are called, and if the plugin has nothing against
-    /// it, the pod is on the node afterwards.
+    /// The node that the pod goes to: the points from Reserve to PostBind are called. If the plugin does not reject the
+    /// pod, the pod is on the node afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind_to: Option<String>,
     /// The node that the pod goes to until its binding fails: Reserve, Permit and Unreserve are called. Instead of `bindTo`.

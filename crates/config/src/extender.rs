@@ -15,7 +15,7 @@ pub struct Extender {
     pub url_prefix: String,
     /// The verb for filtering; empty if the extender does not filter.
     pub filter_verb: String,
-    /// The verb for preemption; empty if the extender is not asked about preemption.
+    /// The verb for preemption; empty if the extender is not called for preemption.
     pub preempt_verb: String,
     /// The verb for scoring; empty if the extender does not score.
     pub prioritize_verb: String,

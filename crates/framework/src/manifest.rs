@@ -75,7 +75,7 @@ impl ClusterEvent {
     pub const UPDATE_NODE_DECLARED_FEATURE: u32 = 1 << 7;
     /// `metadata.labels` changed.
     pub const UPDATE_POD_LABEL: u32 = 1 << 8;
-    /// A request went down.
+    /// A resource request was decreased.
     pub const UPDATE_POD_SCALE_DOWN: u32 = 1 << 9;
     /// A toleration was added.
     pub const UPDATE_POD_TOLERATION: u32 = 1 << 10;

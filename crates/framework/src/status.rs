@@ -17,7 +17,7 @@ pub enum Code {
     UnschedulableAndUnresolvable,
     /// The pod is held. Only Permit uses this code.
     Wait,
-    /// The plugin has nothing to say in this cycle.
+    /// The plugin has nothing to do for the pod in this cycle.
     Skip,
     /// The pod is rejected until an event outside the scheduler. This event lets the pod skip its backoff.
     Pending,
@@ -67,7 +67,7 @@ impl Status {
         Self { code: Code::Success, reasons: Vec::new() }
     }
 
-    /// A status of a plugin that has nothing to say.
+    /// The status of a plugin that has nothing to do for the pod.
     #[must_use]
     pub fn skip() -> Self {
         Self { code: Code::Skip, reasons: Vec::new() }

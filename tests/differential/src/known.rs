@@ -7,15 +7,15 @@ const METRICS: &[(&str, &str)] = &[
     ("rest_client_", "Berth counts requests and their duration; the rest is about client-go itself"),
     (
         "scheduler_plugin_execution_duration_seconds",
-        "one attempt in ten is measured, and Berth asks a plugin about all nodes in one call",
+        "one attempt in ten is measured, and Berth calls a plugin once for all nodes",
     ),
     (
         "scheduler_queueing_hint_execution_duration_seconds",
-        "the first hint that wants a pod back ends the questions, and kube-scheduler asks in no certain order",
+        "no further hint is called after the first hint that moves a pod back to the queue, and kube-scheduler calls hints in no certain order",
     ),
     (
         "scheduler_queue_incoming_pods_total{event=\"resource.k8s.io/ResourceClaimAdd\",queue=\"unschedulable",
-        "kube-scheduler asks PreEnqueue plugins in no certain order, and the first that holds a pod back decides which events count",
+        "kube-scheduler calls PreEnqueue plugins in no certain order, and the first that holds a pod back decides which events count",
     ),
     (
         "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Sign",

@@ -219,7 +219,7 @@ async fn updates_of_the_status_of_many_pods_keep_none_from_being_bound() {
     let before = bench.patched.len();
     bench.ask(1, bind()).await;
     assert!(matches!(bench.answer().await, Event::BindFinished { uid, result: Ok(()), .. } if uid == "pod-1".into()));
-    // The patches that wait for the rate also let the binding go first.
+    // The binding is also sent before the patches that wait for the rate.
     let n_first = bench.patched.len() - before;
     assert!(n_first < 16, "{n_first} updates came before the binding");
     for pod in 12_100..21_000 {
