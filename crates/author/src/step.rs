@@ -127,10 +127,10 @@ pub struct CaseEvent {
     pub resource: String,
     /// The actions on the object.
     pub actions: Vec<CaseAction>,
-    /// The object before; null if it is new.
+    /// The object before the change; null if the object is new.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub old: Value,
-    /// The object after; null if it is gone.
+    /// The object after the change; null if the object is deleted.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub new: Value,
 }

@@ -189,8 +189,8 @@ fn a_pod_that_changes_fails() {
     assert_eq!(differences(&(changed(3, lost) + &counted(1))), Vec::<String>::new());
 }
 
-/// The plugin gives the same answer, so the pod waits until 60 seconds after the first wait. A change to an object that
-/// the plugin did not name asks nothing.
+/// The plugin gives the same answer, so the pod waits until 60 seconds after the first wait. After a change to an
+/// object that the plugin did not name, the plugin is not called.
 #[test]
 fn an_object_that_changes_asks_again() {
     let map = |name: &str, now: &str| {

@@ -127,7 +127,8 @@ pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String,
     one.iter().find_map(|(pod, node)| {
         let elsewhere = other.get(pod);
         let differs = elsewhere != Some(node);
-        differs.then(|| format!("{pod} went to {node} and to {}", elsewhere.map_or("nowhere", String::as_str)))
+        let elsewhere = elsewhere.map_or("nowhere", String::as_str);
+        differs.then(|| format!("{pod} went to {node} in one run, and to {elsewhere} in the other"))
     })
 }
 

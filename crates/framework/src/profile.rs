@@ -370,11 +370,11 @@ impl Profile {
         }
     }
 
-    /// Checks every plugin before it is asked anything: whether it may take more time, and whether it has received its
-    /// waiting messages.
+    /// Checks that every plugin has time left in its share, and has received the messages that wait for the plugin. The
+    /// scheduler calls this function before the plugins. An optional plugin that fails a check is skipped.
     ///
     /// # Errors
-    /// The first required plugin that has used up its share.
+    /// The first required plugin that fails a check.
     pub fn have_time(&mut self) -> Result<(), Refusal> {
         for (plugin, instance) in self.hosted() {
             instance.plugin.has_time().map_err(|status| Refusal { plugin, status })?;

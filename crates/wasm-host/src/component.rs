@@ -102,7 +102,7 @@ impl LoadedComponent {
         self.limits.share.is_some_and(|share| self.account.out_of_time(share).is_some())
     }
 
-    /// The reason why the plugin is asked nothing more in the present step of a pod; `None` if the plugin may be asked.
+    /// The reason why the plugin is not called in the rest of the present step of a pod; `None` if it may be called.
     pub(crate) fn step_is_over(&self) -> Option<String> {
         let is_over = self.limits.share.is_some() && self.account.step_is_over();
         let milliseconds = SchedulingTime::STEP.as_millis();

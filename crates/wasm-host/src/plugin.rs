@@ -66,7 +66,7 @@ pub(crate) struct ComponentPlugin {
     replica: Replica,
     /// The changes for which the instance had no time.
     kept: KeptChanges,
-    /// The changes that the instance gets before it is asked anything.
+    /// The changes that the instance gets before the next call of the plugin.
     pending: PendingChanges,
     /// The cycles whose pod the instance knows.
     begun: Vec<CycleId>,

@@ -54,7 +54,7 @@ fn with(mut pod: Value, field: &str, value: Value) -> Value {
     pod
 }
 
-/// The entries of `MOVED` that begin no line above zero.
+/// The entries of `MOVED` without a line in `text` that begins with the entry and has a value above zero.
 fn unmoved(text: &str) -> Vec<&'static str> {
     let is_above_zero = |line: &&str| {
         let value = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());

@@ -16,9 +16,9 @@ pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,
     /// Attachments by their names.
     known: FxHashMap<String, KnownAttachment>,
-    /// Names of attachments by their volume.
+    /// The names of attachments by volume.
     by_volume: FxHashMap<String, Vec<String>>,
-    /// Names of attachments by their node, and the row of the node at the time of the count.
+    /// The names of attachments by node, and the row of the node when its attachments were counted.
     by_node: FxHashMap<String, (Option<NodeIdx>, Vec<String>)>,
     /// The version of the nodes; `None` before the first count.
     place_version: Option<u64>,

@@ -55,7 +55,7 @@ struct Estimate {
 /// The maximum size of a value.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    /// Elements of a list or map, characters of a text.
+    /// The number of elements of a list or map, or of characters of a text.
     count: u64,
     /// The weight of the largest element.
     element: u64,

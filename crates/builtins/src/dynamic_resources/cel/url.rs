@@ -184,7 +184,8 @@ fn host_with_port(scheme: &str, host: &str) -> Result<String, UrlError> {
         None => {}
     }
     if let (Some(first), Some(last)) = (host.find(':'), host.rfind(':')) {
-        // Databases separate several hosts by commas, each with a port. The web's schemes allow one host.
+        // The URLs of some databases have several hosts, separated by commas, each with a port. The schemes `http` and
+        // `https` allow one host.
         let colon = if matches!(scheme, "http" | "https") { first } else { last };
         let port = host.get(colon..).unwrap_or_default();
         if !is_port(port) {
