@@ -6,7 +6,7 @@ use berth_config::{PluginHostSettings, Settings};
 use berth_framework::{BuildError, ObjectKind, Permission, Plugin, PluginVersion, Point};
 use berth_lifecycle::PluginNoticeKind;
 use berth_model::Digest;
-use berth_wasm_host::{Engine, EngineOptions};
+use berth_wasm_host::{Binary, Engine, EngineOptions};
 
 use super::*;
 
