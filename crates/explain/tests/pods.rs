@@ -454,8 +454,8 @@ fn nodes_that_an_extender_left_out_are_its_own() {
     assert!(text.contains("2 refused by an HTTP extender (b, ...)"), "{text}");
 }
 
-/// Without the explanation, nobody sees a misspelt node, because kube-scheduler ignores the name and counts the nodes
-/// that exist.
+/// kube-scheduler ignores the name of a node that does not exist. The explanation shows such a name, which may be
+/// misspelt.
 #[test]
 fn nodes_that_do_not_exist_are_named() {
     let expression = json!({"key": "metadata.name", "operator": "In", "values": ["node-1"]});

@@ -47,7 +47,7 @@ impl SharedFacts {
             let key = fact.key(plugin);
             let known = of_plugin.published.get(&key);
             let Some(json) = fact.json else {
-                // A plugin of another profile may have published the fact anew in the meantime.
+                // Another profile may have published the fact since then. Only that profile can remove it.
                 if known.is_some_and(|known| known.scheduler_name == *scheduler_name) {
                     of_plugin.remove(&key, cache);
                 }

@@ -1,7 +1,7 @@
 //! Compiled components on disk, so that a restart takes milliseconds.
 //!
 //! wasmtime trusts an artefact as it trusts itself: a manipulated artefact would run as native code in the scheduler.
-//! So artefacts are in a directory that only this user can enter, and only files of this user are read. Each file
+//! Only this user can enter the directory of the artefacts, and only files of this user are read. Each file
 //! begins with a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings. A torn, renamed
 //! or stale file, or a file of another user or machine, is not loaded; its component is compiled again. The key is made
 //! with the directory and stays in the directory. The directory has a size limit, and the files that were used longest

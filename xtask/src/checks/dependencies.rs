@@ -11,7 +11,7 @@ use super::packages::Package;
 
 const FOR_FEATURES: &str = "Not used here";
 
-/// Packages that sources name otherwise than manifests.
+/// Packages with another name in sources than in manifests: the package, then its name in sources.
 const OTHER_NAMES: [(&str, &str); 1] = [("rustls-webpki", "webpki")];
 
 /// The dependencies that no source names.

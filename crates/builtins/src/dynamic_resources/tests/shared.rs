@@ -70,7 +70,7 @@ fn a_fact_about_an_allocation_that_was_written_holds_no_devices() {
     // An instance that begins now gets the fact and the claim at once.
     cluster.plugin = instance();
     assert_eq!(cluster.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
-    // The claim is made anew, without an allocation.
+    // A new claim has the same name and no allocation.
     cluster.claim("c", |_| {});
     assert_eq!(cluster.verdicts(3, &second), ["", NO_DEVICES]);
 }
