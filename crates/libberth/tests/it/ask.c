@@ -56,7 +56,7 @@ int main(void) {
   berth_simulator *simulator = berth_simulator_open("", &error);
   CHECK(simulator != NULL && error == NULL);
   CHECK(!berth_simulator_set_cluster(simulator, "{apiVersion: v1, kind: Node}", &error));
-  says(error, "1 objects cannot be used");
+  says(error, "1 object cannot be used");
   CHECK(!berth_simulator_set_cluster(NULL, cluster, &error));
   says(error, "simulator: a null pointer");
   CHECK(!berth_simulator_set_cluster(simulator, "\xff", &error));
