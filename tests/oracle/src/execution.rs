@@ -8,7 +8,7 @@ use std::sync::Arc;
 use berth_framework::PluginFactory;
 
 #[cfg(feature = "wasm")]
-pub use self::wasm::Wasm;
+pub use self::wasm::{Wasm, artefacts_of_tests};
 
 /// One way to run the built-in plugins.
 pub trait Execution {

@@ -22,9 +22,9 @@ mod tested_profile;
 pub use case::Case;
 pub use causes::Causes;
 pub use check::{check, check_explanation};
-#[cfg(feature = "wasm")]
-pub use execution::Wasm;
 pub use execution::{Execution, Native};
+#[cfg(feature = "wasm")]
+pub use execution::{Wasm, artefacts_of_tests};
 pub use findings::{Difference, Findings};
 pub use suite::{Suite, SuiteError};
 pub use tested_profile::TestedProfile;

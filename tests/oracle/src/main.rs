@@ -111,7 +111,11 @@ fn executions(how: How, components: Option<&Path>) -> Result<Vec<Box<dyn Executi
 
 #[cfg(feature = "wasm")]
 fn wasm(components: Option<&Path>) -> Result<Box<dyn Execution>, anyhow::Error> {
-    Ok(Box::new(components.map_or_else(oracle::Wasm::load, oracle::Wasm::load_from)?))
+    let wasm = match components {
+        Some(dir) => oracle::Wasm::load_from(dir, None),
+        None => oracle::Wasm::load(None),
+    };
+    Ok(Box::new(wasm?))
 }
 
 #[cfg(not(feature = "wasm"))]

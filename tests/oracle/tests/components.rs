@@ -7,11 +7,12 @@ use std::sync::LazyLock;
 use berth_framework::{Call, Plugin};
 use berth_model::{NodeIdx, NodeSet, Pod};
 use berth_testing::{TestCluster, node, pod};
-use oracle::{Execution, Native, Wasm};
+use oracle::{Execution, Native, Wasm, artefacts_of_tests};
 use serde_json::{Value, json};
 
-/// The components, which take many seconds to compile.
-static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
+/// The components, which take half a minute to compile if no test of an earlier program did.
+static WASM: LazyLock<Wasm> =
+    LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap());
 
 fn executions() -> [&'static dyn Execution; 2] {
     [&Native, &*WASM]

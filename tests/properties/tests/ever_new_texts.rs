@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
 use berth_testing::{TestCluster, node, pod};
-use oracle::{Execution, Native, TestedProfile, Wasm};
+use oracle::{Execution, Native, TestedProfile, Wasm, artefacts_of_tests};
 use properties::answers::{ProfileRun, differences};
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn check(subjects: &mut [TestedProfile; 2], cluster: &mut TestCluster, asked: &V
 fn ever_new_texts_keep_the_table_small_and_the_answers_right() {
     let mut cluster = cluster();
     let native: &dyn Execution = &Native;
-    let wasm = Wasm::load().unwrap();
+    let wasm = Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap();
     let mut subjects = [TestedProfile::defaults(native).unwrap(), TestedProfile::defaults(&wasm).unwrap()];
     let mut most = 0;
     for number in 0..N_PODS {

@@ -10,7 +10,7 @@ use berth_what_if::{
     Arrival, Cluster, ClusterPod, ClusterReader, Conditions, Eviction, Placed, Placing, PodOutcome, RefusalReason,
     place,
 };
-use oracle::{Execution, Native, TestedProfile, Wasm};
+use oracle::{Execution, Native, TestedProfile, Wasm, artefacts_of_tests};
 use properties::{
     config,
     generate::{
@@ -39,8 +39,9 @@ const WAIT: u32 = 10_500;
 /// The time until every refused pod has been tried again.
 const FLUSH: u32 = 330_000;
 
-/// The components, which take many seconds to compile.
-static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
+/// The components, which take half a minute to compile if no test of an earlier program did.
+static WASM: LazyLock<Wasm> =
+    LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap());
 
 #[derive(Clone, Debug)]
 struct Case {

@@ -8,7 +8,7 @@ mod workloads;
 
 use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};
 
-use oracle::{Execution, Native, TestedProfile, Wasm};
+use oracle::{Execution, Native, TestedProfile, Wasm, artefacts_of_tests};
 use properties::{
     N_CASES,
     answers::{Answers, Outcome, ProfileRun, differences},
@@ -22,8 +22,9 @@ use serde_json::Value;
 /// A change of up to this many objects is sent piece by piece, and a larger change as a whole.
 const LOG_CAPACITY: usize = 150;
 
-/// The components, which take many seconds to compile.
-static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
+/// The components, which take half a minute to compile if no test of an earlier program did.
+static WASM: LazyLock<Wasm> =
+    LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap());
 
 fn profile(execution: &dyn Execution) -> TestedProfile {
     TestedProfile::defaults(execution).unwrap()
