@@ -1,10 +1,10 @@
 //! Every template of `berth plugin new`, in every language. Each template is built, tested, verified and timed without
-//! changes. All plugins of a language then run in one sandbox, where each plugin decides, and is then replaced by its
-//! own build.
+//! changes, and then built once more with another version. All plugins of a language then run in one sandbox, where each
+//! plugin decides, and is then replaced by its other version.
 //!
 //! A language without installed tools is not run, as in the author's journey.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use serde_json::Value;
 
@@ -43,6 +43,11 @@ plugins:
   grants: {effects: [wait]}
 ";
 
+/// The version of a plugin in Rust, and the version after it. The manifest also has the version of the SDK's crates, with
+/// another line after it.
+const OWN_VERSION: [&str; 2] =
+    ["version = \"0.1.0\"\nedition.workspace = true", "version = \"0.2.0\"\nedition.workspace = true"];
+
 /// Waits for the scheduler's message about a pod that fits no node.
 fn reason(shell: &mut Shell, pod: &str, part: &str) {
     let wait = format!("kubectl wait --for=condition=PodScheduled=False --timeout=60s pod/{pod}");
@@ -56,8 +61,9 @@ fn run(shell: &mut Shell, name: &str, labels: &str) {
     shell.run(&format!("kubectl run {name} --image=example.com/web:1 --labels={labels}"));
 }
 
-/// Makes, builds and tests one plugin. The error says why the plugin cannot be built on this machine.
-fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Result<PathBuf, String> {
+/// Makes, builds and tests one plugin, and puts its component into the folder `plugins`. Then builds another version, and
+/// puts it into the folder `next`. The error says why the plugin cannot be built on this machine.
+fn make(shell: &mut Shell, language: &str, source: &str, (template, name): (&str, &str)) -> Result<(), String> {
     let home = shell.directory.clone();
     let told = shell.run(&format!(
         "berth plugin new {name} --lang {language} --template {template} --dir {template}\ncd {template}"
@@ -85,7 +91,15 @@ fn make(shell: &mut Shell, language: &str, (template, name): (&str, &str)) -> Re
         "mkdir alone\ncp build/*.wasm alone/\nberth doctor --offline --plugins-dir alone --config config.yaml {grants}\nrm -r alone"
     ));
     assert!(!told.contains("PROBLEM"), "{told}");
-    Ok(std::mem::replace(&mut shell.directory, home))
+    // This build follows the first one immediately. The projects in Rust share a target folder, and a build of another
+    // project in between would make cargo compile the SDK again.
+    shell.run("cp build/*.wasm ../plugins/");
+    let (file, version) =
+        if source == "src/lib.rs" { ("Cargo.toml", OWN_VERSION) } else { (source, ["0.1.0", "0.2.0"]) };
+    shell.edit(file, version[0], version[1]);
+    shell.run("berth plugin build\ncp build/*.wasm ../next/");
+    shell.directory = home;
+    Ok(())
 }
 
 fn entries(shell: &mut Shell) -> Vec<Value> {
@@ -96,20 +110,17 @@ fn entries(shell: &mut Shell) -> Vec<Value> {
 
 async fn tour(language: &str, source: &str, is_required: bool) {
     let mut shell = Shell::new();
-    fs::create_dir(shell.directory.join("plugins")).expect("a folder");
-    let mut folders = Vec::new();
+    for folder in ["plugins", "next"] {
+        fs::create_dir(shell.directory.join(folder)).expect("a folder");
+    }
     for template in TEMPLATES {
-        match make(&mut shell, language, template) {
-            Ok(folder) => folders.push(folder),
-            Err(reason) => {
-                assert!(!is_required, "{reason}");
-                return eprintln!("not run: {language}, as its packages cannot be fetched: {reason}");
-            }
+        if let Err(reason) = make(&mut shell, language, source, template) {
+            assert!(!is_required, "{reason}");
+            return eprintln!("not run: {language}, as its packages cannot be fetched: {reason}");
         }
     }
     fs::write(shell.directory.join("config.yaml"), CONFIG).expect("a file");
     fs::write(shell.directory.join("plugin-host.yaml"), HOST_CONFIG).expect("a file");
-    shell.run("cp */build/*.wasm plugins/");
     let mut berth = shell.start(
         "berth sandbox --nodes 3 --kubeconfig sandbox.kubeconfig --config config.yaml --plugin-config plugin-host.yaml \
          --plugins-dir plugins",
@@ -121,14 +132,8 @@ async fn tour(language: &str, source: &str, is_required: bool) {
 
     // Another version of each plugin replaces the first.
     let before = entries(&mut shell);
-    for folder in &folders {
-        let home = std::mem::replace(&mut shell.directory, folder.clone());
-        let file = if source == "src/lib.rs" { "Cargo.toml" } else { source };
-        shell.edit(file, "0.1.0", "0.2.0");
-        shell.run("berth plugin build\ncp build/*.wasm ../plugins/.next");
-        let name = TEMPLATES.iter().find(|(template, _)| folder.ends_with(template)).expect("a template").1;
-        shell.run(&format!("mv ../plugins/.next ../plugins/{name}.wasm"));
-        shell.directory = home;
+    for (_, name) in TEMPLATES {
+        shell.run(&format!("mv next/{name}.wasm plugins/{name}.wasm"));
     }
     until("swapped", || {
         let now = entries(&mut shell);
