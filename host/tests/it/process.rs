@@ -34,7 +34,8 @@ impl Process {
         for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG", "BERTH_SERVER", "BERTH_ADMIN_SOCKET"] {
             command.env_remove(variable);
         }
-        // The tests share a cache of compiled plugins, which is not the user's.
+        // The tests share a cache of compiled plugins, which is not the user's. Tests of the built-in components in other
+        // packages use the same cache (`oracle::artefacts_of_tests`).
         command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
         // Schedulers without an option for the socket share one socket. Only the first scheduler can listen on this
