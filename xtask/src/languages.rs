@@ -31,7 +31,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
                 "methods_without_a_line",
                 "mistakes::world",
                 "journey",
-                "templates",
+                "author_templates",
             ]
             .map(|group| format!("{group}::{language}")),
         );

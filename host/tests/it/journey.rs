@@ -79,10 +79,11 @@ impl Shell {
     }
 
     /// Gives the shell an empty cargo home, fetches the project's dependencies for this machine and for wasm, and goes
-    /// offline. The error holds cargo's message.
-    pub(crate) fn fetch_and_go_offline(&mut self) -> Result<(), String> {
+    /// offline. `tests` names the home, since tests that run at the same time need different homes. The error holds
+    /// cargo's message.
+    pub(crate) fn fetch_and_go_offline(&mut self, tests: &str) -> Result<(), String> {
         // The flags that compile plugins contain the path of the home, so the path is fixed.
-        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("journey-cargo-home");
+        let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{tests}-cargo-home"));
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(&home).expect("a folder");
         let own = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -178,7 +179,7 @@ fn make(shell: &mut Shell, language: &str, source: &str) -> Result<(), String> {
     let [new, build] = steps(language);
     let mut told = shell.run(&new);
     if language == "rust" {
-        shell.fetch_and_go_offline()?;
+        shell.fetch_and_go_offline("journey")?;
     }
     told.push_str(&shell.run(&build));
     for part in ["AvoidZone 0.1.0", "ok      nodes of the avoided zone", "ok      the same question", "Filter"] {

@@ -9,6 +9,7 @@
 mod alerts;
 mod audit_log;
 mod author;
+mod author_templates;
 mod bad_input;
 mod bench;
 mod bundle;
@@ -51,7 +52,6 @@ mod reload;
 mod request_rate;
 mod reviewer;
 mod simulate;
-mod templates;
 mod traces;
 mod volumes;
 mod what_if;

@@ -3,6 +3,9 @@
 //! plugin decides, and is then replaced by its other version.
 //!
 //! A language without installed tools is not run, as in the author's journey.
+//!
+//! The tests take minutes. They run in the order of their names, and the name of this module puts them before most other
+//! tests, so that no processor idles while the last of them runs.
 
 use std::fs;
 
@@ -74,7 +77,7 @@ fn make(shell: &mut Shell, language: &str, source: &str, (template, name): (&str
     let needs_a_grant = template == "approval";
     assert_eq!(told.contains("plugin-host.yaml gives it: {effects: [wait]}"), needs_a_grant, "{told}");
     if language == "rust" && !shell.is_offline() {
-        shell.fetch_and_go_offline()?;
+        shell.fetch_and_go_offline("templates")?;
     }
     if language == "rust" {
         shell.run("cargo test");
