@@ -1,5 +1,5 @@
 //! The image, as an OCI layout (<https://github.com/opencontainers/image-spec>). No container engine is needed. The
-//! image contains only the program, its links and its bill of materials.
+//! image contains only the program, its links, its licences and its bill of materials.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{Architecture, Release, compress, sha256, write};
+use super::{Architecture, Release, THIRD_PARTY, compress, sha256, write};
 use crate::{output_of, sbom};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -19,7 +19,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// The name that the shipped manifests give the image. Its host is a placeholder.
-const NAME: &str = "registry.example/berth";
+pub(super) const NAME: &str = "registry.example/berth";
 
 /// The user that the shipped manifests name.
 const USER: &str = "65532:65532";
@@ -68,7 +68,8 @@ impl Release {
             symlink("berth", programs.join(link))?;
         }
         fs::copy("LICENSE", documents.join("LICENSE"))?;
-        write(&documents.join("berth.cdx.json"), sbom::text(&[arch.target()])?.as_bytes())?;
+        write(&documents.join(THIRD_PARTY), sbom::licences(&[arch.target()])?.as_bytes())?;
+        write(&documents.join("berth.cdx.json"), self.bill(&[arch])?.as_bytes())?;
         if let Some(file) = authorities {
             let certificates = fs::read(file).with_context(|| format!("--authorities {}", file.display()))?;
             write(&root.join("etc/ssl/certs/ca-certificates.crt"), &certificates)?;
@@ -163,7 +164,9 @@ mod tests {
             let link = fs::read_link(root.join("usr/local/bin/kube-scheduler")).expect("a link");
             assert_eq!(link, Path::new("berth"));
             let bill = fs::read_to_string(root.join("usr/share/doc/berth/berth.cdx.json")).expect("a bill");
-            assert!(bill.contains("CycloneDX"), "{bill}");
+            assert!(bill.contains("CycloneDX") && bill.contains("pkg:generic/glibc@2.36"), "{bill}");
+            let licences = fs::read_to_string(root.join("usr/share/doc/berth/LICENSE-THIRD-PARTY")).expect("licences");
+            assert!(licences.contains("GNU LESSER GENERAL PUBLIC LICENSE"), "glibc is in the program");
         }
     }
 }
