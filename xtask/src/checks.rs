@@ -5,6 +5,7 @@ mod circles;
 mod dependencies;
 mod directions;
 mod documentation;
+mod environment;
 mod files;
 mod module_tree;
 mod packages;
@@ -31,6 +32,7 @@ pub(crate) fn tidy() -> Result<()> {
         builds::check()?,
         dependencies::check(&packages)?,
         directions::check()?,
+        environment::check(&packages)?,
         files::check(&packages)?,
         circles::check(&packages)?,
         threat_model::check()?,
