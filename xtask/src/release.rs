@@ -188,6 +188,7 @@ impl Release {
         let host =
             packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
         let version = host["version"].as_str().context("the host has no version")?.to_owned();
+        check_tags(&output_of("git", &["tag", "--points-at", "HEAD", "--list", "v*"])?, &version)?;
         let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
         // The program contains the whole folder of SDKs, so files that git ignores also count.
         let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--", "sdks"];
@@ -313,6 +314,17 @@ impl Release {
     }
 }
 
+/// Checks that the commit has no tag, or the tag of this version.
+fn check_tags(tags: &str, version: &str) -> Result<()> {
+    let own = format!("v{version}");
+    ensure!(
+        tags.is_empty() || tags.lines().any(|tag| tag == own),
+        "the commit has the tag {}, and Cargo.toml the version {version}",
+        tags.replace('\n', " and ")
+    );
+    Ok(())
+}
+
 /// Writes the completions of shells and the man pages, which the program prints itself.
 fn write_texts(arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
     for (shell, file) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
@@ -355,4 +367,17 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
 fn sha256(file: &Path) -> Result<String> {
     let line = output_of("sha256sum", &["--", &file.display().to_string()])?;
     Ok(line.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_and_the_version_must_agree() {
+        check_tags("", "0.1.0").expect("no tag");
+        check_tags("v0.1.0\nv0.1.0-rc.1", "0.1.0").expect("its tag");
+        let error = check_tags("v0.2.0", "0.1.0").expect_err("another tag").to_string();
+        assert_eq!(error, "the commit has the tag v0.2.0, and Cargo.toml the version 0.1.0");
+    }
 }
