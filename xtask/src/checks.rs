@@ -7,6 +7,7 @@ mod directions;
 mod documentation;
 mod environment;
 mod files;
+mod guide;
 mod module_tree;
 mod packages;
 mod threat_model;
@@ -34,6 +35,7 @@ pub(crate) fn tidy() -> Result<()> {
         directions::check()?,
         environment::check(&packages)?,
         files::check(&packages)?,
+        guide::check()?,
         circles::check(&packages)?,
         threat_model::check()?,
         workflows::check()?,
