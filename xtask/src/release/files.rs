@@ -17,6 +17,7 @@ const FORMULA_END: &str = r##"  def install
     zsh_completion.install "completions/_berth"
     fish_completion.install "completions/berth.fish"
     man1.install Dir["man/*.1"]
+    doc.install "LICENSE-THIRD-PARTY"
   end
 
   test do
