@@ -27,8 +27,14 @@ pub(crate) fn run(man: Option<&Path>) -> Result<()> {
         return Ok(io::stdout().write_all(page()?.as_bytes())?);
     };
     fs::create_dir_all(folder).with_context(|| format!("--man {}: cannot be made", folder.display()))?;
-    clap_mangen::generate_to(Cli::command(), folder)
-        .with_context(|| format!("--man {}: cannot be written", folder.display()))
+    write_man_pages(folder).with_context(|| format!("--man {}: cannot be written", folder.display()))
+}
+
+fn write_man_pages(folder: &Path) -> io::Result<()> {
+    clap_mangen::generate_to(Cli::command(), folder)?;
+    // Another parser reads kube-scheduler's flags, so this page replaces one without flags.
+    let flags = berth_kube_flags::command().display_name("berth-kube-scheduler").bin_name("berth kube-scheduler");
+    clap_mangen::Man::new(flags).generate_to(folder).map(drop)
 }
 
 fn page() -> Result<String, fmt::Error> {
@@ -144,5 +150,8 @@ mod tests {
             let text = fs::read_to_string(folder.path().join(name)).expect(name);
             assert!(text.contains(".SH SYNOPSIS"), "{name}");
         }
+        let flags = fs::read_to_string(folder.path().join("berth-kube-scheduler.1")).expect("a page");
+        // A hyphen that is no hyphenation is `\-` in a man page.
+        assert!(flags.contains("leader\\-elect\\-lease\\-duration"), "{flags}");
     }
 }

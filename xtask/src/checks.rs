@@ -5,7 +5,9 @@ mod circles;
 mod dependencies;
 mod directions;
 mod documentation;
+mod environment;
 mod files;
+mod guide;
 mod module_tree;
 mod packages;
 mod threat_model;
@@ -31,7 +33,9 @@ pub(crate) fn tidy() -> Result<()> {
         builds::check()?,
         dependencies::check(&packages)?,
         directions::check()?,
+        environment::check(&packages)?,
         files::check(&packages)?,
+        guide::check()?,
         circles::check(&packages)?,
         threat_model::check()?,
         workflows::check()?,

@@ -18,10 +18,19 @@ use serde_json::json;
 use crate::{manifests, output_of, run, sandbox::SERVICE_MONITOR, target_dir, without_own_variables};
 
 const USAGE: &str = "\
-usage: cargo xtask kind --release DIR [--image NAME]
+usage: cargo xtask kind --release DIR [--image NAME] [--required]
 
   --release DIR   the files of a release
-  --image NAME    the image of kind's nodes, which decides the release of Kubernetes; kind's own choice, if none is named";
+  --image NAME    the image of kind's nodes, which decides the release of Kubernetes; kind's own choice, if none is named
+  --required      fail on a machine without container engine, kind, kubectl or Python, instead of saying so";
+
+/// The options that were given.
+#[derive(Debug, PartialEq, Eq)]
+struct Options<'a> {
+    release: &'a str,
+    image: Option<&'a str>,
+    is_required: bool,
+}
 
 /// The name of the cluster, and the beginning of the names of its nodes.
 const CLUSTER: &str = "berth-release";
@@ -39,9 +48,10 @@ const ASIDE: &str = "/root/kube-scheduler.yaml";
 const WITH_PLUGIN: &str = "new/overlays/plugins-from-volume";
 
 pub(crate) fn kind(arguments: &[String]) -> Result<()> {
-    let (release, image) = options(arguments)?;
+    let Options { release, image, is_required } = options(arguments)?;
     let release = fs::canonicalize(release).with_context(|| format!("--release {release}"))?;
     if let Some(program) = unavailable() {
+        ensure!(!is_required, "the cluster of real kubelets was NOT RUN: {program} failed");
         eprintln!("the cluster of real kubelets was NOT RUN: {program} failed");
         return Ok(());
     }
@@ -62,18 +72,19 @@ pub(crate) fn kind(arguments: &[String]) -> Result<()> {
     cluster.is_clean()
 }
 
-fn options(arguments: &[String]) -> Result<(&str, Option<&str>)> {
-    let (mut release, mut image) = (None, None);
+fn options(arguments: &[String]) -> Result<Options<'_>> {
+    let (mut release, mut image, mut is_required) = (None, None, false);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
-        let value = rest.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
+        let mut value = || rest.next().with_context(|| format!("{argument} needs a value\n{USAGE}"));
         match argument.as_str() {
-            "--release" => release = Some(value?.as_str()),
-            "--image" => image = Some(value?.as_str()),
+            "--release" => release = Some(value()?.as_str()),
+            "--image" => image = Some(value()?.as_str()),
+            "--required" => is_required = true,
             _ => bail!("unknown option `{argument}`\n{USAGE}"),
         }
     }
-    Ok((release.context(USAGE)?, image))
+    Ok(Options { release: release.context(USAGE)?, image, is_required })
 }
 
 /// A command that must work, and does not.
@@ -354,14 +365,14 @@ mod tests {
 
     #[test]
     fn a_release_must_be_named() {
-        let read = |arguments: &[&str]| {
-            let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
-            options(&arguments).map(|(release, image)| (release.to_owned(), image.map(str::to_owned)))
-        };
-        let both = read(&["--release", "out", "--image", "kindest/node:v1.36.0"]).expect("options");
-        assert_eq!(both, ("out".to_owned(), Some("kindest/node:v1.36.0".to_owned())));
-        assert_eq!(read(&[]).expect_err("no release").to_string(), USAGE);
-        assert!(read(&["--release"]).is_err() && read(&["--nodes", "3"]).is_err());
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let all = words("--release out --image kindest/node:v1.36.0 --required");
+        let expected = Options { release: "out", image: Some("kindest/node:v1.36.0"), is_required: true };
+        assert_eq!(options(&all).expect("options"), expected);
+        let least = words("--release out");
+        assert_eq!(options(&least).expect("options"), Options { release: "out", image: None, is_required: false });
+        assert_eq!(options(&[]).expect_err("no release").to_string(), USAGE);
+        assert!(options(&words("--release")).is_err() && options(&words("--nodes 3")).is_err());
     }
 
     #[test]

@@ -52,13 +52,15 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    the same pods for kube-scheduler and for Berth, and what differs; --help for its options. Needs a folder
                    with etcd, kube-apiserver and kube-scheduler in KUBEBUILDER_ASSETS
   check            formatting, tidiness, lints and documentation, without tests
-  tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
+  tidy             what may depend on what, circles between modules, tidiness of files, and commands, flags and variables that
+                   documents name; compiles nothing else
   deny             cargo-deny on all dependencies: licences, sources, duplicates, advisories; installs it on x86-64 Linux
   dist             berth as users get it: dist/berth in the target directory, a release build without symbols, with its
                    components compiled; says how large it is and how long it takes to start
   release --out DIR
                    all files of a release: static programs for amd64 and arm64, an image, chart and manifests, checksums, a bill of
-                   materials, where they come from. --check DIR tries what somebody downloads; --help for the options
+                   materials, where they come from. --check DIR tries what somebody downloads, --sign DIR signs it; --help for the
+                   options
   sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
   reproducible [--release]
                    build a component in two places, and compare the bytes; with --release a whole release, with the options of
@@ -77,7 +79,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    again; the alerts with promtool. Says so if kubectl, Python or promtool is missing
   kind --release DIR
                    a release on a cluster of real kubelets: beside kube-scheduler and in its place, with a plugin, over a crash, an
-                   upgrade and the way back. Needs a container engine, kind and kubectl, and says so if they are missing
+                   upgrade and the way back. Needs a container engine, kind and kubectl, and says so if they are missing; with --required it
+                   then fails
   site --out DIR [--version NAME]
                    the guide as a website: DIR gets a folder for this version, and keeps those of others; checks all links. Installs
                    mdBook, some minutes, the first time

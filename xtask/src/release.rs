@@ -13,8 +13,11 @@ mod files;
 mod image;
 mod installed;
 mod options;
+mod provenance;
+mod signature;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
@@ -23,7 +26,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cargo_home, cargo_with, output_of, release::options::Options, run, setup, target_dir};
+use crate::{cargo_home, cargo_with, output_of, release::options::Options, run, sbom, setup, target_dir};
 
 /// The maximum size of a packed image.
 const MAX_IMAGE_BYTES: u64 = 70_000_000;
@@ -31,6 +34,9 @@ const MAX_IMAGE_BYTES: u64 = 70_000_000;
 /// Flags for C code that keep the time of the build out of the program. mimalloc has a text with `__DATE__` and
 /// `__TIME__`.
 const C_FLAGS: &str = "-Wno-builtin-macro-redefined -D__DATE__=\"redacted\" -D__TIME__=\"redacted\"";
+
+/// The file with the licences of the crates and of the C library that a program contains.
+const THIRD_PARTY: &str = "LICENSE-THIRD-PARTY";
 
 /// A processor architecture that programs are released for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +76,19 @@ impl Architecture {
         let library = output_of(&linker, &["-print-file-name=libc.a"]).with_context(missing)?;
         ensure!(Path::new(&library).is_absolute(), "{linker} has no libc.a: {}", missing());
         Ok(linker)
+    }
+
+    /// The version of the glibc that the program contains, for example `2.36`.
+    ///
+    /// # Errors
+    /// The C compiler is not installed, or links another C library.
+    fn c_library(self) -> Result<String> {
+        let linker = self.linker()?;
+        let macros = output_of(&linker, &["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"])?;
+        let number = |name: &str| macros.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+        let version = number("__GLIBC__").zip(number("__GLIBC_MINOR__"));
+        let (major, minor) = version.with_context(|| format!("{linker} does not link glibc"))?;
+        Ok(format!("{major}.{minor}"))
     }
 
     /// The emulator that runs programs of this architecture; `None` on a machine of this architecture.
@@ -116,25 +135,32 @@ struct Release {
     out: PathBuf,
     /// The folder in which files are made.
     scratch: PathBuf,
+    /// The version of glibc in the program of each architecture, by the architecture's name.
+    c_libraries: BTreeMap<&'static str, String>,
 }
 
 pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let Some(options) = Options::parse(arguments)? else { return Ok(()) };
     if let Some(folder) = &options.check {
-        return check::check(folder);
+        return check::check(folder, options.key.as_deref());
+    }
+    if let (Some(folder), Some(key)) = (&options.sign, &options.key) {
+        check::compare_checksums(folder)?;
+        return signature::sign(folder, key);
     }
     let architectures: Vec<Architecture> =
         ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
     // What is missing is reported before the compiler has worked for half an hour.
+    let mut c_libraries = BTreeMap::new();
     for architecture in &architectures {
         architecture.emulator()?;
-        architecture.linker()?;
+        c_libraries.insert(architecture.name, architecture.c_library()?);
     }
     if let Some(key) = &options.key {
-        run("openssl", &["pkey", "-noout", "-in", key]).with_context(|| format!("--key {key}"))?;
+        signature::check_key(key)?;
     }
     setup()?;
-    let release = Release::new(&options)?;
+    let release = Release::new(&options, c_libraries)?;
     let mut programs = Vec::new();
     for architecture in &architectures {
         programs.push((*architecture, release.program(*architecture)?));
@@ -142,7 +168,10 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     release.write_archives(&programs)?;
     let image = release.write_image(&programs, options.authorities.as_deref())?;
     release.write_rest(&programs)?;
-    release.write_provenance(&programs, options.key.as_deref())?;
+    release.write_provenance(&options, &image)?;
+    if let Some(key) = &options.key {
+        signature::sign(&release.out, key)?;
+    }
     eprintln!("{}: image {image}", release.out.display());
     let size = fs::metadata(release.out.join(release.image_file()))?.len();
     let bound = MAX_IMAGE_BYTES * architectures.len() as u64;
@@ -151,7 +180,7 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
 }
 
 impl Release {
-    fn new(options: &Options) -> Result<Self> {
+    fn new(options: &Options, c_libraries: BTreeMap<&'static str, String>) -> Result<Self> {
         let metadata = output_of("cargo", &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
         let metadata: serde_json::Value =
             serde_json::from_str(&metadata).context("cannot read the output of cargo metadata")?;
@@ -159,6 +188,7 @@ impl Release {
         let host =
             packages.iter().find(|package| package["name"] == "berth-host").context("the workspace has no host")?;
         let version = host["version"].as_str().context("the host has no version")?.to_owned();
+        check_tags(&output_of("git", &["tag", "--points-at", "HEAD", "--list", "v*"])?, &version)?;
         let mut commit = output_of("git", &["rev-parse", "HEAD"])?;
         // The program contains the whole folder of SDKs, so files that git ignores also count.
         let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--", "sdks"];
@@ -178,7 +208,7 @@ impl Release {
         }
         fs::create_dir_all(&scratch)?;
         let (out, scratch) = (fs::canonicalize(out)?, fs::canonicalize(scratch)?);
-        Ok(Self { version, commit, epoch, out, scratch })
+        Ok(Self { version, commit, epoch, out, scratch, c_libraries })
     }
 
     /// A release into a folder, without programs. It reads files of the workspace, and a test starts in the crate's
@@ -190,7 +220,8 @@ impl Release {
         fs::create_dir_all(&out).expect("a folder");
         fs::create_dir_all(&scratch).expect("a folder");
         let (version, epoch) = ("0.1.0".to_owned(), "1700000000".to_owned());
-        Self { version, commit: "abc".to_owned(), epoch, out, scratch }
+        let c_libraries = ARCHITECTURES.map(|arch| (arch.name, "2.36".to_owned())).into();
+        Self { version, commit: "abc".to_owned(), epoch, out, scratch, c_libraries }
     }
 
     /// Builds the program with its components packed.
@@ -220,6 +251,8 @@ impl Release {
         let texts = self.scratch.join("texts");
         let (first, program) = programs.first().context("no architecture is built")?;
         write_texts(*first, program, &texts)?;
+        let targets: Vec<String> = programs.iter().map(|(arch, _)| arch.target()).collect();
+        write(&texts.join(THIRD_PARTY), sbom::licences(&targets)?.as_bytes())?;
         self.write_debs(programs, &texts)?;
         for (arch, program) in programs {
             let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
@@ -231,8 +264,8 @@ impl Release {
             for file in ["LICENSE", "README.md"] {
                 fs::copy(file, folder.join(file))?;
             }
-            for texts in [texts.join("completions"), texts.join("man")] {
-                run("cp", &["-r", &texts.display().to_string(), &folder.display().to_string()])?;
+            for part in ["completions", "man", THIRD_PARTY] {
+                run("cp", &["-r", &texts.join(part).display().to_string(), &folder.display().to_string()])?;
             }
             self.archive(&folder, &self.out.join(self.archive_file(*arch)))?;
         }
@@ -245,6 +278,14 @@ impl Release {
         let chart = self.scratch.join("archives/berth");
         run("cp", &["-r", "deploy/chart", &chart.display().to_string()])?;
         self.archive(&chart, &self.out.join(format!("berth-{}.tgz", self.version)))
+    }
+
+    /// The bill of materials of the programs for these architectures.
+    fn bill(&self, architectures: &[Architecture]) -> Result<String> {
+        let targets: Vec<String> = architectures.iter().map(|arch| arch.target()).collect();
+        let c_libraries: BTreeSet<&str> =
+            architectures.iter().filter_map(|arch| self.c_libraries.get(arch.name)).map(String::as_str).collect();
+        sbom::text(&targets, &c_libraries)
     }
 
     fn archive_file(&self, arch: Architecture) -> String {
@@ -271,6 +312,17 @@ impl Release {
         let (parent, to) = (parent.display().to_string(), to.display().to_string());
         run("tar", &[&fixed[..], &[&mtime, "-C", &parent, "-cf", &to, name]].concat())
     }
+}
+
+/// Checks that the commit has no tag, or the tag of this version.
+fn check_tags(tags: &str, version: &str) -> Result<()> {
+    let own = format!("v{version}");
+    ensure!(
+        tags.is_empty() || tags.lines().any(|tag| tag == own),
+        "the commit has the tag {}, and Cargo.toml the version {version}",
+        tags.replace('\n', " and ")
+    );
+    Ok(())
 }
 
 /// Writes the completions of shells and the man pages, which the program prints itself.
@@ -315,4 +367,17 @@ fn write(file: &Path, bytes: &[u8]) -> Result<()> {
 fn sha256(file: &Path) -> Result<String> {
     let line = output_of("sha256sum", &["--", &file.display().to_string()])?;
     Ok(line.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_and_the_version_must_agree() {
+        check_tags("", "0.1.0").expect("no tag");
+        check_tags("v0.1.0\nv0.1.0-rc.1", "0.1.0").expect("its tag");
+        let error = check_tags("v0.2.0", "0.1.0").expect_err("another tag").to_string();
+        assert_eq!(error, "the commit has the tag v0.2.0, and Cargo.toml the version 0.1.0");
+    }
 }

@@ -2,7 +2,10 @@
 //! (<https://cyclonedx.org/docs/1.6/json/>).
 //!
 //! Cargo provides all the information: the host's crates as resolved for the targets that it is built for, the plugins'
-//! crates as resolved for wasm, and the checksums in `Cargo.lock`. The same sources give the same bytes.
+//! crates as resolved for wasm, and the checksums in `Cargo.lock`. Rust's standard library comes with the compiler, and
+//! a static program contains glibc. The same sources and compilers give the same bytes.
+
+mod licences;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,28 +44,31 @@ pub(crate) fn sbom() -> Result<()> {
     let folder = target_dir().join("sbom");
     let file = folder.join("berth.cdx.json");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    fs::write(&file, text(&[host_triple()?])?).with_context(|| file.display().to_string())?;
+    fs::write(&file, text(&[compiler("host: ")?], &BTreeSet::new())?).with_context(|| file.display().to_string())?;
     eprintln!("{}", file.display());
     Ok(())
 }
 
-/// The text of the bill for the workspace, whose host is built for these targets.
-pub(crate) fn text(targets: &[String]) -> Result<String> {
-    Ok(format!("{:#}\n", document(Path::new("."), targets)?))
+/// The text of the bill for the workspace, whose host is built for these targets and contains these versions of glibc.
+pub(crate) fn text(targets: &[String], c_libraries: &BTreeSet<&str>) -> Result<String> {
+    Ok(format!("{:#}\n", document(Path::new("."), targets, c_libraries)?))
+}
+
+/// The licences of the code of others in the static programs for these targets.
+pub(crate) fn licences(targets: &[String]) -> Result<String> {
+    let (bill, _) = Bill::read(Path::new("."), targets)?;
+    let in_program = bill.scopes.iter().filter(|(_, scope)| **scope == Scope::Code);
+    let packages = in_program.filter_map(|(id, _)| bill.packages.get(id));
+    licences::text(packages.filter(|package| !package["source"].is_null()))
 }
 
 /// The bill of the workspace at `root`.
-fn document(root: &Path, targets: &[String]) -> Result<Value> {
-    let mut bill = Bill::default();
-    let mut host = None;
-    for target in targets {
-        host = bill.add(&metadata(root, target)?, |package| package["name"] == HOST)?.into_iter().next();
-    }
-    let host = host.context("the workspace has no host")?;
-    let plugins = bill.add(&metadata(root, WASM)?, is_embedded)?;
-    bill.edges.entry(host.clone()).or_default().extend(plugins);
+fn document(root: &Path, targets: &[String], c_libraries: &BTreeSet<&str>) -> Result<Value> {
+    let (bill, host) = Bill::read(root, targets)?;
     let checksums = checksums(&fs::read_to_string(root.join("Cargo.lock")).context("Cargo.lock")?);
-    Ok(bill.document(&host, &checksums))
+    let mut libraries = vec![library("rust-std", &compiler("release: ")?, "MIT OR Apache-2.0", "rust-lang:rust")];
+    libraries.extend(c_libraries.iter().map(|version| library("glibc", version, "LGPL-2.1-or-later", "gnu:glibc")));
+    Ok(bill.document(&host, &checksums, &libraries))
 }
 
 /// Whether the crate is a built-in plugin: a folder of `plugins`, except the folder that embeds the plugins.
@@ -82,11 +88,22 @@ fn metadata(root: &Path, target: &str) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-fn host_triple() -> Result<String> {
+/// The rest of the line of `rustc -vV` that begins so.
+fn compiler(beginning: &str) -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
-    let triple = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(triple.context("rustc -vV names no host")?.to_owned())
+    let found = text.lines().find_map(|line| line.strip_prefix(beginning));
+    Ok(found.with_context(|| format!("rustc -vV has no line `{beginning}`"))?.to_owned())
+}
+
+/// The component of a library that is no crate. `product` is its vendor and its name in the dictionary of the National
+/// Vulnerability Database, which scanners compare.
+fn library(name: &str, version: &str, licence: &str, product: &str) -> Value {
+    let purl = format!("pkg:generic/{name}@{version}");
+    json!({
+        "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "scope": "required",
+        "cpe": format!("cpe:2.3:a:{product}:{version}:*:*:*:*:*:*:*"), "licenses": [{"expression": licence}],
+    })
 }
 
 /// The checksums by name and version. Crates of the workspace have no checksums.
@@ -104,6 +121,19 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
 }
 
 impl Bill {
+    /// Reads the packages of the host for these targets and of the built-in components, with the host's id.
+    fn read(root: &Path, targets: &[String]) -> Result<(Self, String)> {
+        let mut bill = Self::default();
+        let mut host = None;
+        for target in targets {
+            host = bill.add(&metadata(root, target)?, |package| package["name"] == HOST)?.into_iter().next();
+        }
+        let host = host.context("the workspace has no host")?;
+        let plugins = bill.add(&metadata(root, WASM)?, is_embedded)?;
+        bill.edges.entry(host.clone()).or_default().extend(plugins);
+        Ok((bill, host))
+    }
+
     /// Adds the chosen packages and all their dependencies. Returns the ids of the chosen packages.
     fn add(&mut self, metadata: &Value, is_root: impl Fn(&Value) -> bool) -> Result<Vec<String>> {
         let id = |value: &Value| value["id"].as_str().unwrap_or_default().to_owned();
@@ -141,8 +171,9 @@ impl Bill {
         Ok(roots)
     }
 
-    fn document(&self, host: &str, checksums: &BTreeMap<(String, String), String>) -> Value {
-        let components: Vec<Value> = self
+    /// The document. `libraries` are components of the host that are no crates.
+    fn document(&self, host: &str, checksums: &BTreeMap<(String, String), String>, libraries: &[Value]) -> Value {
+        let mut components: Vec<Value> = self
             .scopes
             .iter()
             .filter(|(id, _)| *id != host)
@@ -152,16 +183,23 @@ impl Bill {
                 component
             })
             .collect();
+        components.extend_from_slice(libraries);
         let reference = |id: &String| purl(&self.packages[id]);
+        let name = |library: &Value| library["bom-ref"].as_str().unwrap_or_default().to_owned();
         let nothing = BTreeSet::new();
-        let dependencies: Vec<Value> = self
+        let mut dependencies: Vec<Value> = self
             .scopes
             .keys()
             .map(|id| {
-                let edges = self.edges.get(id).unwrap_or(&nothing);
-                json!({"ref": reference(id), "dependsOn": edges.iter().map(reference).collect::<BTreeSet<_>>()})
+                let mut edges: BTreeSet<String> =
+                    self.edges.get(id).unwrap_or(&nothing).iter().map(reference).collect();
+                if id == host {
+                    edges.extend(libraries.iter().map(name));
+                }
+                json!({"ref": reference(id), "dependsOn": edges})
             })
             .collect();
+        dependencies.extend(libraries.iter().map(|library| json!({"ref": name(library), "dependsOn": []})));
         let mut subject = component(&self.packages[host], "application", checksums);
         subject["name"] = json!("berth");
         json!({
@@ -189,7 +227,8 @@ fn component(package: &Value, kind: &str, checksums: &BTreeMap<(String, String),
     });
     // Old manifests write a slash for a choice of licences.
     if let Some(license) = package["license"].as_str() {
-        component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
+        let choices: Vec<&str> = license.split('/').map(str::trim).collect();
+        component["licenses"] = json!([{"expression": choices.join(" OR ")}]);
     }
     if let Some(checksum) = checksums.get(&(text("name"), text("version"))) {
         component["hashes"] = json!([{"alg": "SHA-256", "content": checksum}]);
@@ -205,7 +244,8 @@ mod tests {
     fn the_bill_has_the_host_its_crates_and_the_components() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let targets = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"].map(str::to_owned);
-        let bill = document(root, &targets).unwrap();
+        let c_libraries = BTreeSet::from(["2.36"]);
+        let bill = document(root, &targets, &c_libraries).unwrap();
         assert_eq!(bill["metadata"]["component"]["name"], "berth");
         let components = bill["components"].as_array().unwrap();
         let find = |name: &str| components.iter().find(|component| component["name"] == name);
@@ -228,8 +268,12 @@ mod tests {
         let of_host = bill["dependencies"].as_array().unwrap().iter().find(|it| it["ref"] == *host).unwrap();
         let n_plugins = of_host["dependsOn"].as_array().unwrap().iter().filter(|it| find_plugin(it)).count();
         assert_eq!(n_plugins, 2, "{of_host}");
-        assert_eq!(document(root, &targets).unwrap(), bill, "the same sources, the same bill");
-        let of_one = document(root, &targets[..1]).unwrap();
+        let glibc = find("glibc").unwrap();
+        assert_eq!(glibc["cpe"], "cpe:2.3:a:gnu:glibc:2.36:*:*:*:*:*:*:*");
+        assert!(of_host["dependsOn"].as_array().unwrap().contains(&glibc["bom-ref"]), "{of_host}");
+        assert!(find("rust-std").is_some());
+        assert_eq!(document(root, &targets, &c_libraries).unwrap(), bill, "the same sources, the same bill");
+        let of_one = document(root, &targets[..1], &c_libraries).unwrap();
         let mut of_one = of_one["components"].as_array().unwrap().iter().filter_map(|it| it["bom-ref"].as_str());
         let has_all = of_one.all(|name| references.contains(name));
         assert!(has_all, "the bill of two targets has the crates of each");

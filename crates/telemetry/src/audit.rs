@@ -202,7 +202,7 @@ pub fn digest_or_built_in(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "built-in".to_owned(), |digest| digest.to_string())
 }
 
-/// The binary in the form of entries about effects; empty for a built-in that runs natively.
+/// The binary in the form of entries about effects: `native` for a built-in that runs natively, empty if none is known.
 pub fn binary(binary: Option<BinaryId>) -> String {
     binary.map_or_else(String::new, |binary| binary.to_string())
 }
@@ -297,7 +297,10 @@ fn write(sink: &mut dyn io::Write, entry: &Entry) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        sync::mpsc::{Receiver, Sender, channel},
+    };
 
     use super::*;
 
@@ -354,5 +357,71 @@ mod tests {
             "verb": "patch", "kind": "v1/Node", "namespace": "", "name": "n1", "result": "ok",
         });
         assert_eq!(serde_json::to_value(entry).expect("JSON"), expected);
+    }
+
+    const GUIDE: &str = include_str!("../../../docs/src/audit.md");
+
+    /// An entry of each event, with all of its fields.
+    fn entries() -> Vec<AuditEvent> {
+        let text = || "TEXT".to_owned();
+        let pod = || PodEntry { namespace: text(), name: text(), uid: text() };
+        let target = EffectTarget { subresource: Some(text()), ..EffectTarget::default() };
+        let effect = EffectEntry { profile: text(), digest: text(), pod: pod(), cycle: 3, target, result: text() };
+        vec![
+            AuditEvent::Ordered { order: "reload", refused: None },
+            AuditEvent::Swapped { profile: text(), version: text(), digest: text() },
+            AuditEvent::Withdrawn { profile: text() },
+            AuditEvent::NotSwapped { profile: text(), digest: None, reason: text() },
+            AuditEvent::Refused { digest: None, reason: text() },
+            AuditEvent::RolledBack { digest: text(), to: text(), reason: text() },
+            AuditEvent::Quarantined { digest: text(), until: text(), reason: text() },
+            AuditEvent::Released { digest: text() },
+            AuditEvent::GrantsChanged { old: serde_json::Value::Null, new: serde_json::Value::Null },
+            AuditEvent::Effect(effect),
+            AuditEvent::EffectRefused { effect: "patch", pod: pod(), count: 1, reason: text() },
+        ]
+    }
+
+    /// The words between backticks.
+    fn names(text: &str) -> impl Iterator<Item = &str> {
+        text.split('`').skip(1).step_by(2)
+    }
+
+    #[test]
+    fn the_guide_lists_each_event_with_its_fields() {
+        let table = GUIDE.split("| `event` | further fields |").nth(1).expect("the table");
+        let table = table.split("\n\n").next().unwrap_or_default();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+        let rows: BTreeMap<&str, &str> = rows.collect();
+        let mut made = BTreeSet::new();
+        for entry in entries() {
+            let fields = serde_json::to_value(entry).expect("JSON");
+            let event = fields["event"].as_str().expect("a name").to_owned();
+            let row = rows.get(event.as_str()).unwrap_or_else(|| panic!("audit.md does not list {event}"));
+            let listed: BTreeSet<&str> = names(row).collect();
+            for field in fields.as_object().expect("an object").keys().filter(|field| *field != "event") {
+                assert!(listed.contains(field.as_str()), "audit.md does not list {field} of {event}");
+            }
+            made.insert(event);
+        }
+        assert_eq!(rows.into_keys().map(str::to_owned).collect::<BTreeSet<_>>(), made);
+    }
+
+    #[test]
+    fn the_guide_lists_each_cause() {
+        let row = GUIDE.lines().find(|line| line.starts_with("| `by` |")).expect("the row");
+        let listed: BTreeSet<&str> = names(row).collect();
+        let causes = [
+            By::Operator { user: "ann".to_owned() },
+            By::PluginsDirectory,
+            By::Registry,
+            By::PluginConfig,
+            By::Scheduler,
+            By::Plugin,
+        ];
+        for cause in causes {
+            let cause = serde_json::to_value(cause).expect("JSON");
+            assert!(listed.contains(cause["by"].as_str().expect("a name")), "audit.md does not list {cause}");
+        }
     }
 }

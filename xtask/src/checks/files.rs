@@ -80,13 +80,18 @@ fn too_long(package: &str, n_lines: usize) -> Option<String> {
     })
 }
 
+/// The text without the tests at its end.
+pub(super) fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
 /// The number of lines without tests.
 fn n_lines(text: &str) -> usize {
-    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines().count()
+    without_tests(text).lines().count()
 }
 
 /// Whether the file holds only tests.
-fn is_test(file: &Path) -> bool {
+pub(super) fn is_test(file: &Path) -> bool {
     file.iter().any(|part| part == "tests" || part == "tests.rs")
 }
 

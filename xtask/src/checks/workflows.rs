@@ -29,7 +29,7 @@ pub(super) fn check() -> Result<Vec<String>> {
 }
 
 /// The commands that the help lists, each at the begin of a line that is indented by two spaces.
-fn commands(help: &str) -> BTreeSet<&str> {
+pub(super) fn commands(help: &str) -> BTreeSet<&str> {
     let lines = help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     lines.filter_map(|line| line.split_whitespace().next()).collect()
 }

@@ -1,25 +1,28 @@
 //! `cargo xtask release --check`: checks that a downloaded release works.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::{
     ARCHITECTURES,
     container::{Image, Mount},
-    installed,
+    installed, provenance,
+    signature::{self, SIGNATURES, SUMS},
 };
 use crate::{output_of, run, target_dir};
 
-pub(super) fn check(folder: &Path) -> Result<()> {
+/// Checks the files of a release. The signature must fit the public key, if one is named.
+pub(super) fn check(folder: &Path, public_key: Option<&str>) -> Result<()> {
     let folder = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
-    let status = Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&folder).status();
-    ensure!(status.context("cannot start sha256sum")?.success(), "{}: the checksums do not fit", folder.display());
-    eprintln!("checksums: they fit");
+    signature::verify(&folder, public_key)?;
+    compare_checksums(&folder)?;
     let scratch = target_dir().join("release-check");
     if scratch.exists() {
         fs::remove_dir_all(&scratch)?;
@@ -28,6 +31,12 @@ pub(super) fn check(folder: &Path) -> Result<()> {
     fs::create_dir_all(&layout)?;
     let scratch = fs::canonicalize(scratch)?;
     unpack(&one_of(&folder, "-image.tar")?, &layout)?;
+    let provenance = one_of(&folder, ".intoto.json")?;
+    ensure!(
+        image_digest(&layout)? == provenance::image_digest(&provenance)?,
+        "{} names another image",
+        provenance.display()
+    );
     try_others(&layout, &scratch)?;
     let own = Image::own_architecture()?;
     let image = Image::unpack(&layout, own, scratch.join("root"))?;
@@ -42,6 +51,31 @@ pub(super) fn check(folder: &Path) -> Result<()> {
     unpack(&one_of(&folder, "-deploy.tar.gz")?, &deploy)?;
     let base = one_of(&deploy, "-deploy")?.join("kustomize/base");
     installed::check(&image, &base, &one_of(&folder, ".tgz")?, &scratch)
+}
+
+/// Compares all files with their checksums.
+///
+/// # Errors
+/// A file differs or is missing, or a file is there that the checksums do not list.
+pub(super) fn compare_checksums(folder: &Path) -> Result<()> {
+    let status = Command::new("sha256sum").args(["--check", "--quiet", SUMS]).current_dir(folder).status();
+    ensure!(status.context("cannot start sha256sum")?.success(), "{}: the checksums do not fit", folder.display());
+    let sums = fs::read_to_string(folder.join(SUMS)).context(SUMS)?;
+    let listed: BTreeSet<&str> = sums.lines().filter_map(|line| Some(line.split_once("  ")?.1)).collect();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let is_known = name == SUMS || SIGNATURES.contains(&name.as_str()) || listed.contains(name.as_str());
+        ensure!(is_known, "{}: {SUMS} does not list {name}", folder.display());
+    }
+    eprintln!("checksums: they fit");
+    Ok(())
+}
+
+/// The digest of the image in a layout, as a registry shows it.
+fn image_digest(layout: &Path) -> Result<String> {
+    let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json"))?)?;
+    let digest = index["manifests"][0]["digest"].as_str().context("the layout names no image")?;
+    Ok(digest.to_owned())
 }
 
 /// The file or folder whose name ends so.
@@ -88,4 +122,28 @@ fn demo(image: &Image, scratch: &Path) -> Result<()> {
         image.user
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_must_be_listed_and_must_not_differ() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("a file");
+        write("berth.tgz", "a chart");
+        let digest = super::super::sha256(&dir.path().join("berth.tgz")).expect("a digest");
+        write(SUMS, &format!("{digest}  berth.tgz\n"));
+        compare_checksums(dir.path()).expect("all files fit");
+        write("SHA256SUMS.sig", "a signature");
+        compare_checksums(dir.path()).expect("a signature is not listed");
+        write("other.tgz", "another chart");
+        let error = compare_checksums(dir.path()).expect_err("a file more").to_string();
+        assert!(error.ends_with("SHA256SUMS does not list other.tgz"), "{error}");
+        fs::remove_file(dir.path().join("other.tgz")).expect("a file");
+        write("berth.tgz", "another chart");
+        let error = compare_checksums(dir.path()).expect_err("another file").to_string();
+        assert!(error.ends_with("the checksums do not fit"), "{error}");
+    }
 }

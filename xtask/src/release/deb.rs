@@ -10,8 +10,23 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{Architecture, Release, write};
-use crate::run_with;
+use super::{Architecture, Release, THIRD_PARTY, files::PLACEHOLDER_HOST, write};
+use crate::{output_of, run, run_with};
+
+const MAINTAINER: &str = "The Berth maintainers <berth@registry.example>";
+
+/// The machine-readable format of Debian (<https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/>). Debian
+/// has the text of the licence in `/usr/share/common-licenses`.
+const COPYRIGHT: &str = "\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: berth
+
+Files: *
+Copyright: The Berth authors
+License: Apache-2.0
+ /usr/share/common-licenses/Apache-2.0 has the text of this licence on Debian systems.
+ LICENSE-THIRD-PARTY.gz has the licences of the crates and of the glibc that the program contains.
+";
 
 impl Release {
     /// Writes a package for each program. `texts` has the folders of completions and man pages.
@@ -59,48 +74,93 @@ impl Release {
             let packed = manual.join(format!("{}.gz", page.file_name().to_string_lossy()));
             super::compress(&page.path(), &packed)?;
         }
+        symlink("berth.1.gz", manual.join("kubectl-berth.1.gz"))?;
         let doc = share.join("doc/berth");
-        write(&doc.join("copyright"), &fs::read("LICENSE").context("LICENSE")?)?;
-        let kibibytes = size(&usr)?.div_ceil(1024);
+        write(&doc.join("copyright"), COPYRIGHT.as_bytes())?;
+        super::compress(&texts.join(THIRD_PARTY), &doc.join(format!("{THIRD_PARTY}.gz")))?;
+        let changes = self.scratch.join("changelog");
+        write(&changes, self.changes()?.as_bytes())?;
+        super::compress(&changes, &doc.join("changelog.gz"))?;
+        self.write_control(folder, arch)?;
+        // The package would otherwise have the permissions that the user's umask gives.
+        run("chmod", &["-R", "u=rwX,go=rX", &folder.display().to_string()])
+    }
+
+    /// Writes what `dpkg` reads: the description and the digests of the files.
+    fn write_control(&self, folder: &Path, arch: Architecture) -> Result<()> {
+        let mut files = Vec::new();
+        list(&folder.join("usr"), &mut files)?;
+        let mut bytes = 0;
+        for file in &files {
+            bytes += fs::metadata(file)?.len();
+        }
+        let kibibytes = bytes.div_ceil(1024);
         let control = format!(
-            "Package: berth\nVersion: {}\nArchitecture: {}\nMaintainer: The Berth maintainers <berth@registry.example>\n\
-             Installed-Size: {kibibytes}\nSection: admin\nPriority: optional\n\
+            "Package: berth\nVersion: {}\nArchitecture: {}\nMaintainer: {MAINTAINER}\nInstalled-Size: {kibibytes}\n\
+             Section: admin\nPriority: optional\nHomepage: https://{PLACEHOLDER_HOST}\n\
              Description: Kubernetes scheduler with plugins that are WebAssembly components\n \
              Makes the decisions of kube-scheduler. Plugins are sandboxed, and can be replaced\n \
              while pods are being scheduled.\n",
             self.version, arch.name
         );
-        write(&folder.join("DEBIAN/control"), control.as_bytes())
+        write(&folder.join("DEBIAN/control"), control.as_bytes())?;
+        write(&folder.join("DEBIAN/md5sums"), md5sums(folder, files)?.as_bytes())
+    }
+
+    /// The changelog of the package (<https://www.debian.org/doc/debian-policy/ch-source.html#debian-changelog-debian-changelog>).
+    fn changes(&self) -> Result<String> {
+        let date = output_of("date", &["-u", "-R", "-d", &format!("@{}", self.epoch)])?;
+        Ok(format!(
+            "berth ({}) stable; urgency=medium\n\n  * The release notes list the changes.\n\n -- {MAINTAINER}  {date}\n",
+            self.version
+        ))
     }
 }
 
-/// The bytes of all files below a folder. Links do not count.
-fn size(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
+/// The digests by which `dpkg --verify` finds changed files.
+fn md5sums(folder: &Path, mut files: Vec<PathBuf>) -> Result<String> {
+    files.sort_unstable();
+    let mut sums = String::new();
+    for file in files {
+        let line = output_of("md5sum", &["--", &file.display().to_string()])?;
+        let digest = line.split_whitespace().next().unwrap_or_default();
+        sums.push_str(&format!("{digest}  {}\n", file.strip_prefix(folder)?.display()));
+    }
+    Ok(sums)
+}
+
+/// Adds all files below a folder, without links.
+fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            bytes += size(&entry.path())?;
+            list(&entry.path(), files)?;
         } else if kind.is_file() {
-            bytes += entry.metadata()?.len();
+            files.push(entry.path());
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::{output_of, release::ARCHITECTURES};
+    use crate::release::ARCHITECTURES;
 
     #[test]
     fn a_package_has_the_program_its_texts_and_the_same_bytes_each_time() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = |name: &str| dir.path().join(name);
-        for file in
-            ["texts/completions/berth.bash", "texts/completions/_berth", "texts/completions/berth.fish", "program"]
-        {
+        for file in [
+            "texts/completions/berth.bash",
+            "texts/completions/_berth",
+            "texts/completions/berth.fish",
+            "texts/LICENSE-THIRD-PARTY",
+            "program",
+        ] {
             write(&path(file), b"text").expect("a file");
         }
         write(&path("texts/man/berth-run.1"), b"manual").expect("a file");
@@ -111,6 +171,7 @@ mod tests {
                 epoch: "1700000000".to_owned(),
                 out: path(name),
                 scratch: path(&format!("{name}-scratch")),
+                c_libraries: BTreeMap::new(),
             };
             fs::create_dir_all(&release.out).expect("a folder");
             // The test runs in the crate's folder, and a release in the workspace's.
@@ -129,11 +190,20 @@ mod tests {
             "./usr/bin/kubectl-berth -> berth",
             "./usr/share/man/man1/berth-run.1.gz",
             "./usr/share/bash-completion/completions/berth",
+            "./usr/share/man/man1/kubectl-berth.1.gz -> berth.1.gz",
             "./usr/share/doc/berth/copyright",
+            "./usr/share/doc/berth/changelog.gz",
+            "./usr/share/doc/berth/LICENSE-THIRD-PARTY.gz",
+            "-rwxr-xr-x root/root",
         ] {
             assert!(contents.contains(file), "{file}: {contents}");
         }
         assert!(!contents.contains("kube-scheduler"), "{contents}");
+        let with_more = contents.lines().find(|line| !line.starts_with('l') && line.chars().nth(5) == Some('w'));
+        assert_eq!(with_more, None, "the group may write");
+        let sums = output_of("dpkg-deb", &["--info", &first.display().to_string(), "md5sums"]).expect("digests");
+        // The digest of `text`.
+        assert!(sums.contains("1cb251ec0d568de6a929b520c4aed8d1  usr/bin/berth\n"), "{sums}");
         let field =
             |name: &str| output_of("dpkg-deb", &["--field", &first.display().to_string(), name]).expect("a field");
         assert_eq!((field("Architecture"), field("Version")), ("arm64".to_owned(), "0.1.0".to_owned()));

@@ -1,17 +1,14 @@
-//! The files beside programs and image: the bill of materials, notes, provenance and checksums.
+//! The files beside programs and image: the bill of materials, the manifests of package managers, and notes.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use serde_json::json;
+use anyhow::Result;
 
 use super::{Architecture, Release, sha256, write};
-use crate::{output_of, run, sbom};
+use crate::output_of;
 
 /// A placeholder, as in the manifests of `deploy/`. Put the real host here before you publish.
-const PLACEHOLDER_HOST: &str = "releases.example";
-
-const SUMS: &str = "SHA256SUMS";
+pub(super) const PLACEHOLDER_HOST: &str = "releases.example";
 
 /// The part of Homebrew's formula that is the same for every release.
 const FORMULA_END: &str = r##"  def install
@@ -20,6 +17,7 @@ const FORMULA_END: &str = r##"  def install
     zsh_completion.install "completions/_berth"
     fish_completion.install "completions/berth.fish"
     man1.install Dir["man/*.1"]
+    doc.install "LICENSE-THIRD-PARTY"
   end
 
   test do
@@ -30,8 +28,8 @@ end
 
 impl Release {
     pub(super) fn write_rest(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
-        let targets: Vec<String> = programs.iter().map(|(arch, _)| arch.target()).collect();
-        write(&self.out.join(format!("berth-{}.cdx.json", self.version)), sbom::text(&targets)?.as_bytes())?;
+        let architectures: Vec<Architecture> = programs.iter().map(|(arch, _)| *arch).collect();
+        write(&self.out.join(format!("berth-{}.cdx.json", self.version)), self.bill(&architectures)?.as_bytes())?;
         write(&self.out.join("berth.krew.yaml"), self.krew(programs)?.as_bytes())?;
         write(&self.out.join("berth.rb"), self.formula(programs)?.as_bytes())?;
         write(&self.out.join("release-notes.md"), self.notes()?.as_bytes())
@@ -42,7 +40,8 @@ impl Release {
     fn krew(&self, programs: &[(Architecture, PathBuf)]) -> Result<String> {
         let mut text = format!(
             "apiVersion: krew.googlecontainertools.github.com/v1alpha2\nkind: Plugin\nmetadata: {{name: berth}}\nspec:\n  \
-             version: v{}\n  shortDescription: Ask the Berth scheduler why pods are where they are\n  description: |\n    \
+             version: v{}\n  homepage: https://{PLACEHOLDER_HOST}\n  \
+             shortDescription: Ask the Berth scheduler why pods are where they are\n  description: |\n    \
              Explains where pods of a running Berth scheduler are and why they wait, shows and controls its plugins,\n    \
              and simulates what another configuration would change.\n  platforms:\n",
             self.version
@@ -50,10 +49,12 @@ impl Release {
         for (arch, _) in programs {
             let (name, file) = (arch.name, self.archive_file(*arch));
             let digest = sha256(&self.out.join(&file))?;
+            let folder = format!("berth-{}-linux-{name}", self.version);
             text += &format!(
                 "  - selector: {{matchLabels: {{os: linux, arch: {name}}}}}\n    \
                  uri: https://{PLACEHOLDER_HOST}/v{version}/{file}\n    sha256: {digest}\n    \
-                 files: [{{from: berth-{version}-linux-{name}/berth, to: kubectl-berth}}]\n    bin: kubectl-berth\n",
+                 files: [{{from: {folder}/berth, to: kubectl-berth}}, {{from: \"{folder}/LICENSE*\", to: .}}]\n    \
+                 bin: kubectl-berth\n",
                 version = self.version
             );
         }
@@ -90,57 +91,11 @@ impl Release {
         let since = before.map_or_else(|| "the beginning".to_owned(), str::to_owned);
         Ok(format!("# Berth {}\n\nCommit {}. What changed since {since}:\n\n{commits}\n", self.version, self.commit))
     }
-
-    /// Writes the provenance of the files (<https://slsa.dev/spec/v1.0/provenance>) and their checksums, and signs
-    /// these files if a key is given.
-    pub(super) fn write_provenance(&self, programs: &[(Architecture, PathBuf)], key: Option<&str>) -> Result<()> {
-        let architectures: Vec<&str> = programs.iter().map(|(arch, _)| arch.name).collect();
-        let mut names: Vec<String> = Vec::new();
-        for entry in fs::read_dir(&self.out)? {
-            names.push(entry?.file_name().to_string_lossy().into_owned());
-        }
-        names.sort_unstable();
-        let mut subjects = Vec::new();
-        for name in &names {
-            subjects.push(json!({"name": name, "digest": {"sha256": sha256(&self.out.join(name))?}}));
-        }
-        let compiler = output_of("rustc", &["--version"])?;
-        let statement = json!({
-            "_type": "https://in-toto.io/Statement/v1",
-            "subject": subjects,
-            "predicateType": "https://slsa.dev/provenance/v1",
-            "predicate": {
-                "buildDefinition": {
-                    "buildType": "https://berth.dev/build/xtask-release/v1",
-                    "externalParameters": {"command": "cargo xtask release", "version": self.version, "architectures": architectures},
-                    "internalParameters": {"compiler": compiler},
-                    "resolvedDependencies": [{"name": "source", "digest": {"gitCommit": self.commit}},
-                        {"name": "Cargo.lock", "digest": {"sha256": sha256("Cargo.lock".as_ref())?}}],
-                },
-                "runDetails": {"builder": {"id": "https://berth.dev/builders/local"}},
-            },
-        });
-        let provenance = format!("berth-{}.intoto.json", self.version);
-        write(&self.out.join(&provenance), format!("{statement:#}\n").as_bytes())?;
-        names.push(provenance);
-        let sums = names.iter().map(|name| Ok(format!("{}  {name}\n", sha256(&self.out.join(name))?)));
-        let file = self.out.join(SUMS);
-        write(&file, sums.collect::<Result<String>>()?.as_bytes())?;
-        let Some(key) = key else { return Ok(()) };
-        let (sums, signature) = (file.display().to_string(), format!("{}.sig", file.display()));
-        run("openssl", &["dgst", "-sha256", "-sign", key, "-out", &signature, &sums])
-            .context("cannot sign the checksums")
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        path::Path,
-        process::{Command, Stdio},
-    };
-
-    use serde_json::Value;
+    use std::path::Path;
 
     use super::*;
     use crate::release::ARCHITECTURES;
@@ -161,38 +116,11 @@ mod tests {
             let block = format!("  on_{family} do\n    url \"{url}\"\n    sha256 \"{digest}\"\n  end\n");
             assert!(formula.contains(&block), "{block} is not in {formula}");
             assert!(krew.contains(&format!("    uri: {url}\n    sha256: {digest}\n")), "{krew}");
+            let folder = format!("berth-0.1.0-linux-{}", arch.name);
+            let files =
+                format!("[{{from: {folder}/berth, to: kubectl-berth}}, {{from: \"{folder}/LICENSE*\", to: .}}]");
+            assert!(krew.contains(&format!("    files: {files}\n    bin: kubectl-berth\n")), "{krew}");
         }
         assert!(formula.starts_with("class Berth < Formula\n") && formula.ends_with("end\n"), "{formula}");
-    }
-
-    #[test]
-    fn provenance_checksums_and_signature_are_about_each_file() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = |name: &str| dir.path().join(name).display().to_string();
-        let release = Release::for_test(dir.path());
-        write(&release.out.join("berth.tgz"), b"a chart").expect("a file");
-        let has_openssl = Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_ok();
-        let (key, public) = (has_openssl.then(|| path("key.pem")), path("key.pub"));
-        if let Some(key) = &key {
-            let algorithm = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"];
-            run("openssl", &[&["genpkey", "-out", key.as_str()][..], &algorithm[..]].concat()).expect("a key");
-            run("openssl", &["pkey", "-in", key.as_str(), "-pubout", "-out", &public]).expect("a public key");
-        }
-        release.write_provenance(&[], key.as_deref()).expect("provenance");
-        let read = |name: &str| fs::read_to_string(release.out.join(name)).expect(name);
-        let provenance: Value = serde_json::from_str(&read("berth-0.1.0.intoto.json")).expect("JSON");
-        let digest = sha256(&release.out.join("berth.tgz")).expect("a digest");
-        assert_eq!(provenance["subject"], json!([{"name": "berth.tgz", "digest": {"sha256": digest}}]));
-        let source = &provenance["predicate"]["buildDefinition"]["resolvedDependencies"][0];
-        assert_eq!(source["digest"]["gitCommit"], "abc");
-        let sums = read(SUMS);
-        let names: Vec<&str> = sums.lines().filter_map(|line| Some(line.split_once("  ")?.1)).collect();
-        assert_eq!(names, ["berth.tgz", "berth-0.1.0.intoto.json"]);
-        if has_openssl {
-            let (file, signature) = (release.out.join(SUMS), release.out.join("SHA256SUMS.sig"));
-            let [file, signature] = [file, signature].map(|path| path.display().to_string());
-            let verify = ["dgst", "-sha256", "-verify", &public, "-signature", &signature, &file];
-            run("openssl", &verify).expect("the signature fits");
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! The image, as an OCI layout (<https://github.com/opencontainers/image-spec>). No container engine is needed. The
-//! image contains only the program, its links and its bill of materials.
+//! image contains only the program, its links, its licences and its bill of materials.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::{Architecture, Release, compress, sha256, write};
+use super::{Architecture, Release, THIRD_PARTY, compress, sha256, write};
 use crate::{output_of, sbom};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -19,7 +19,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// The name that the shipped manifests give the image. Its host is a placeholder.
-const NAME: &str = "registry.example/berth";
+pub(super) const NAME: &str = "registry.example/berth";
 
 /// The user that the shipped manifests name.
 const USER: &str = "65532:65532";
@@ -40,7 +40,7 @@ impl Release {
             manifests.push(manifest);
         }
         let index = json!({
-            "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests, "annotations": self.annotations(),
+            "schemaVersion": 2, "mediaType": INDEX, "manifests": manifests, "annotations": self.annotations()?,
         });
         let mut index = blob_of(&layout, INDEX, &index)?;
         let digest = index["digest"].as_str().unwrap_or_default().to_owned();
@@ -68,7 +68,8 @@ impl Release {
             symlink("berth", programs.join(link))?;
         }
         fs::copy("LICENSE", documents.join("LICENSE"))?;
-        write(&documents.join("berth.cdx.json"), sbom::text(&[arch.target()])?.as_bytes())?;
+        write(&documents.join(THIRD_PARTY), sbom::licences(&[arch.target()])?.as_bytes())?;
+        write(&documents.join("berth.cdx.json"), self.bill(&[arch])?.as_bytes())?;
         if let Some(file) = authorities {
             let certificates = fs::read(file).with_context(|| format!("--authorities {}", file.display()))?;
             write(&root.join("etc/ssl/certs/ca-certificates.crt"), &certificates)?;
@@ -92,7 +93,7 @@ impl Release {
                 "Env": ["PATH=/usr/local/bin"],
                 "Entrypoint": ["berth"],
                 "Cmd": ["run"],
-                "Labels": self.annotations(),
+                "Labels": self.annotations()?,
             },
             "rootfs": {"type": "layers", "diff_ids": [diff_id]},
             "history": [{"created": self.created()?, "created_by": "cargo xtask release"}],
@@ -105,13 +106,16 @@ impl Release {
         )
     }
 
-    fn annotations(&self) -> Value {
-        json!({
+    /// The keys are those of the specification (`annotations.md`). `source` and `url` wait for a public host.
+    fn annotations(&self) -> Result<Value> {
+        Ok(json!({
             "org.opencontainers.image.title": "berth",
+            "org.opencontainers.image.description": "Kubernetes scheduler whose plugins are WebAssembly components",
+            "org.opencontainers.image.created": self.created()?,
             "org.opencontainers.image.version": self.version,
             "org.opencontainers.image.revision": self.commit,
             "org.opencontainers.image.licenses": "Apache-2.0",
-        })
+        }))
     }
 
     /// The time of the commit in RFC 3339.
@@ -139,6 +143,42 @@ mod tests {
     use super::*;
     use crate::release::{ARCHITECTURES, container::Image};
 
+    /// <https://github.com/opencontainers/image-spec>: `image-layout.md`, `image-index.md` and `config.md`.
+    #[test]
+    fn the_layout_has_what_the_specification_demands() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let program = dir.path().join("program");
+        write(&program, b"program").expect("a file");
+        let release = Release::for_test(dir.path());
+        release.write_image(&ARCHITECTURES.map(|arch| (arch, program.clone())), None).expect("an image");
+        let layout = release.scratch.join("image");
+        let read = |file: &Path| -> Value {
+            serde_json::from_slice(&fs::read(layout.join(file)).expect("a file")).expect("JSON")
+        };
+        let blob = |descriptor: &Value| {
+            let digest = descriptor["digest"].as_str().expect("a digest").replace(':', "/");
+            read(&Path::new("blobs").join(digest))
+        };
+        assert_eq!(read(Path::new("oci-layout")), json!({"imageLayoutVersion": "1.0.0"}));
+        let entrance = read(Path::new("index.json"));
+        let entry = &entrance["manifests"][0];
+        assert_eq!((&entrance["schemaVersion"], &entry["mediaType"]), (&json!(2), &json!(INDEX)));
+        assert_eq!(entry["annotations"]["org.opencontainers.image.ref.name"], "0.1.0");
+        let index = blob(entry);
+        assert_eq!(index["annotations"]["org.opencontainers.image.created"], "2023-11-14T22:13:20Z");
+        let manifests = index["manifests"].as_array().expect("manifests");
+        for (manifest, arch) in manifests.iter().zip(ARCHITECTURES) {
+            assert_eq!(manifest["platform"], json!({"os": "linux", "architecture": arch.name}));
+            let manifest = blob(manifest);
+            assert_eq!((&manifest["mediaType"], &manifest["config"]["mediaType"]), (&json!(MANIFEST), &json!(CONFIG)));
+            let config = blob(&manifest["config"]);
+            let n_layers = manifest["layers"].as_array().map(Vec::len);
+            assert_eq!(config["rootfs"]["diff_ids"].as_array().map(Vec::len), n_layers);
+            assert_eq!(config["history"].as_array().map(Vec::len), n_layers);
+            assert_eq!((&config["os"], &config["architecture"]), (&json!("linux"), &json!(arch.name)));
+        }
+    }
+
     #[test]
     fn the_layout_unpacks_to_what_was_packed_and_has_the_same_bytes_each_time() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -163,7 +203,9 @@ mod tests {
             let link = fs::read_link(root.join("usr/local/bin/kube-scheduler")).expect("a link");
             assert_eq!(link, Path::new("berth"));
             let bill = fs::read_to_string(root.join("usr/share/doc/berth/berth.cdx.json")).expect("a bill");
-            assert!(bill.contains("CycloneDX"), "{bill}");
+            assert!(bill.contains("CycloneDX") && bill.contains("pkg:generic/glibc@2.36"), "{bill}");
+            let licences = fs::read_to_string(root.join("usr/share/doc/berth/LICENSE-THIRD-PARTY")).expect("licences");
+            assert!(licences.contains("GNU LESSER GENERAL PUBLIC LICENSE"), "glibc is in the program");
         }
     }
 }

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 
 const HELP: &str = "\
 usage: cargo xtask release --out DIR [OPTION ...]
-       cargo xtask release --check DIR
+       cargo xtask release --check DIR [--key FILE]
+       cargo xtask release --sign DIR --key FILE
 
 Builds what is checked out: static programs, an image as an OCI layout, the chart and the manifests, a bill of materials, checksums,
 and where all of it comes from. Two builds of one commit have the same bytes.
@@ -17,8 +18,11 @@ and where all of it comes from. Two builds of one commit have the same bytes.
                        libc6-dev-amd64-cross
   --authorities FILE   certificates (PEM) of the authorities that the image trusts when it talks to registries and extenders.
                        Without it the image has none: mount yours, and name them in SSL_CERT_FILE
-  --key FILE           a private key (PEM) that signs the checksums; SHA256SUMS.sig is for `openssl dgst -sha256 -verify`
-  --check DIR          with nothing but the files of a release: their checksums; the image, unpacked, as another user than root
+  --key FILE           an EC or RSA private key (PEM) that signs the checksums: SHA256SUMS.sig is for
+                       `openssl dgst -sha256 -verify`, SHA256SUMS.sigstore.json for `cosign verify-blob`. With --check the
+                       public key (PEM) that the signature must fit
+  --sign DIR           compares the checksums of a finished release, and signs them with --key; for a release that a workflow made
+  --check DIR          with nothing but the files of a release: their checksums and signature; the image, unpacked, as another user than root
                        with a root file system that is read-only, schedules the demo's pods; a sandbox takes the objects of the
                        base and of the chart, and the image runs as a pod of their Deployment; how long a cold start takes.
                        Needs root on Linux, kubectl and Python
@@ -33,6 +37,7 @@ pub(super) struct Options {
     pub(super) authorities: Option<PathBuf>,
     pub(super) key: Option<String>,
     pub(super) check: Option<PathBuf>,
+    pub(super) sign: Option<PathBuf>,
 }
 
 impl Options {
@@ -56,6 +61,7 @@ impl Options {
                 "--authorities" => options.authorities = Some(value()?.into()),
                 "--key" => options.key = Some(value()?),
                 "--check" => options.check = Some(value()?.into()),
+                "--sign" => options.sign = Some(value()?.into()),
                 "--help" | "-h" => {
                     eprint!("{HELP}");
                     return Ok(None);
@@ -63,7 +69,10 @@ impl Options {
                 unknown => bail!("unknown option {unknown}\n\n{HELP}"),
             }
         }
-        if options.out.as_os_str().is_empty() && options.check.is_none() {
+        if options.sign.is_some() && options.key.is_none() {
+            bail!("--sign needs --key FILE\n\n{HELP}");
+        }
+        if options.out.as_os_str().is_empty() && options.check.is_none() && options.sign.is_none() {
             bail!("--out DIR is missing\n\n{HELP}");
         }
         Ok(Some(options))
@@ -89,6 +98,7 @@ mod tests {
         assert_eq!(error("--out"), "--out needs a value");
         assert_eq!(error("--out x --arch s390x"), "--arch s390x: amd64 and arm64 are known");
         assert!(error("--outt x").starts_with("unknown option --outt"));
+        assert!(error("--sign x").starts_with("--sign needs --key FILE"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the claims of each kind of signature, and of their subjects.
 
 use super::*;
+use crate::keys::PublicKey;
 
 const MANIFEST: Digest = Digest::new([7; 32]);
 
@@ -56,6 +57,17 @@ fn a_bundle_of_a_file_claims_its_bytes() {
     let claim = signature.claim(of_file()).unwrap();
     assert_eq!((claim.message.as_ref(), claim.signature.as_slice()), (&b"component"[..], &b"signature"[..]));
     assert_eq!(signature.claim(of_manifest()).unwrap_err(), ClaimError::OtherSubject);
+}
+
+/// A bundle beside the checksums of a release, which openssl signed (`xtask/src/release/signature.rs`).
+#[test]
+fn a_bundle_of_checksums_verifies_with_the_public_key() {
+    let public = PublicKey::from_pem(include_str!("../../tests/keys/release.pub")).unwrap();
+    let signature = Signature::Bundle(include_str!("../../tests/keys/release.sigstore.json").to_owned());
+    let checksums = SignedSubject { file: Some(b"0000  berth.tgz\n"), manifest: None };
+    let claim = signature.claim(checksums).unwrap();
+    assert!(public.verifies(&claim.message, &claim.signature));
+    assert!(!public.verifies(b"0001  berth.tgz\n", &claim.signature));
 }
 
 #[test]

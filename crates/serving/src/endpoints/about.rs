@@ -184,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_names_each_path() {
+        let guide = include_str!("../../../../docs/src/running.md");
+        let missing: Vec<&str> = PATHS.split(' ').filter(|path| !guide.contains(&format!("`{path}`"))).collect();
+        assert!(missing.is_empty(), "running.md does not name {missing:?}");
+    }
+
+    #[test]
     fn programs_get_objects() {
         let form = |accept: &str, kind: &str| {
             let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().expect("a value"))]);
