@@ -428,7 +428,7 @@ fn keys_of_effects_that_there_are_not_are_refused() {
     is_refused(
         &effect("{patch: {kind: v1/Pod, name: a, body: {}}}"),
         "expect.preBind.effects[0].patch.body",
-        "unknown field `body`, expected one of kind, namespace, name, subresource, patch",
+        "unknown field `body`, expected one of kind, namespace, name, subresource, patch, patchType",
     );
 }
 
