@@ -234,8 +234,9 @@ struct berth_plugin {
   berth_verdict (*pre_score)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes);
   /* Passes if the node still has the resources for the pod. */
   berth_verdict (*reserve)(const berth_pod *pod, berth_row node);
-  /* Releases the reservation. It must do nothing if there is no reservation. */
-  void (*unreserve)(const berth_pod *pod, berth_row node);
+  /* Releases the reservation. It must do nothing if there is no reservation. It may add effects, for example to remove what
+   * pre_bind wrote. */
+  void (*unreserve)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
   /* Passes if the pod may be bound. `milliseconds` is the maximum time for which permit holds the pod; 0 does not hold it. */
   berth_verdict (*permit)(const berth_pod *pod, berth_row node, uint64_t *milliseconds, struct berth_effects *effects);
   /* Says whether pre_bind will have something to do. It is asked before the wait at permit. It returns berth_skip if pre_bind
@@ -364,6 +365,10 @@ void berth_bind(struct berth_effects *effects);
  * that version. `subresource` may be NULL. */
 void berth_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
                  const char *subresource, const char *json);
+/* Applies a strategic merge patch. It can change or remove single elements of a list. The API server accepts it only for kinds
+ * that are built into Kubernetes. */
+void berth_strategic_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
+                           const char *subresource, const char *json);
 /* Creates an object from JSON. */
 void berth_create(struct berth_effects *effects, const char *kind, const char *namespace, const char *json);
 /* Deletes an object. */

@@ -34,13 +34,24 @@ static berth_scheduler_types_effect_t *add(struct berth_effects *effects, uint8_
 
 void berth_bind(struct berth_effects *effects) { add(effects, BERTH_SCHEDULER_TYPES_EFFECT_BIND); }
 
-void berth_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
-                 const char *subresource, const char *json) {
+static void add_patch(struct berth_effects *effects, berth_scheduler_types_patch_type_t type,
+                      berth_scheduler_types_object_ref_t object, const char *subresource, const char *json) {
   berth_scheduler_types_patch_t *patch = &add(effects, BERTH_SCHEDULER_TYPES_EFFECT_PATCH)->val.patch;
-  patch->object = reference(kind, namespace, name);
+  patch->object = object;
   patch->subresource.is_some = subresource != NULL;
   if (subresource) patch->subresource.val = string_of(subresource);
   patch->body = bytes_of(json, strlen(json));
+  patch->patch_type = type;
+}
+
+void berth_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
+                 const char *subresource, const char *json) {
+  add_patch(effects, BERTH_SCHEDULER_TYPES_PATCH_TYPE_MERGE, reference(kind, namespace, name), subresource, json);
+}
+
+void berth_strategic_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
+                           const char *subresource, const char *json) {
+  add_patch(effects, BERTH_SCHEDULER_TYPES_PATCH_TYPE_STRATEGIC_MERGE, reference(kind, namespace, name), subresource, json);
 }
 
 void berth_create(struct berth_effects *effects, const char *kind, const char *namespace, const char *json) {
@@ -169,10 +180,13 @@ bool exports_berth_scheduler_reserve_reserve(uint64_t cycle, berth_row node, ber
   return pod && passes(berth_plugin.reserve(pod, node), err);
 }
 
-void exports_berth_scheduler_reserve_unreserve(uint64_t cycle, berth_row node) {
+void exports_berth_scheduler_reserve_unreserve(uint64_t cycle, berth_row node,
+                                               exports_berth_scheduler_reserve_list_effect_t *ret) {
+  struct berth_effects effects = {NULL, 0};
   const berth_pod *pod = berth_pod_of(cycle);
   berth_forget();
-  if (pod) berth_plugin.unreserve(pod, node);
+  if (pod) berth_plugin.unreserve(pod, node, &effects);
+  *ret = (exports_berth_scheduler_reserve_list_effect_t){effects.items, effects.n};
 }
 #endif
 

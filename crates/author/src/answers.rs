@@ -46,6 +46,9 @@ pub struct PluginAnswers {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
+    /// The effects of Unreserve. Left out if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreserve: Option<PodAnswer>,
     /// Pods whose wait at Permit or PreBind ends in this step, by uid: what the point answers if it is called again,
     /// and what the points after it answer then. A pod that an effect allows may be left out if PreBind and Bind have
     /// nothing to do.
@@ -130,6 +133,9 @@ pub struct ReleasedPod {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
+    /// The effects of Unreserve, if the pod gives its place back. Left out if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreserve: Option<PodAnswer>,
 }
 
 /// The answer of a point that decides about the pod as a whole.
@@ -295,16 +301,17 @@ impl PluginAnswers {
     /// out none together with a rejection at Permit.
     pub(crate) fn effects(&self) -> Vec<CaseEffect> {
         let permit = self.permit.as_ref().filter(|permit| permit.code.is_none());
-        let answers = [self.post_filter.as_ref(), permit, self.pre_bind.as_ref(), self.bind.as_ref()];
-        answers.into_iter().flatten().flat_map(|answer| answer.effects.iter().cloned()).collect()
+        let later = [&self.pre_bind, &self.bind, &self.unreserve].map(Option::as_ref);
+        let answers = [self.post_filter.as_ref(), permit].into_iter().chain(later);
+        answers.flatten().flat_map(|answer| answer.effects.iter().cloned()).collect()
     }
 
-    /// Adds the answers of PreBind and Bind about a pod that waited.
+    /// Adds the answers of the points after Permit about a pod that waited.
     pub(crate) fn add_released(&mut self, uid: String, answers: Self) {
-        let Self { pre_bind, bind, refused, ignored, .. } = answers;
+        let Self { pre_bind, bind, unreserve, refused, ignored, .. } = answers;
         self.refused.extend(refused);
         self.ignored.extend(ignored);
-        let released = ReleasedPod { permit: None, pre_bind, bind };
+        let released = ReleasedPod { permit: None, pre_bind, bind, unreserve };
         if released == ReleasedPod::default() {
             self.gone_on.insert(uid);
         } else {
@@ -314,8 +321,15 @@ impl PluginAnswers {
 
     /// Adds what was answered about a pod whose wait ended after the plugin was asked again.
     pub(crate) fn add_asked_again(&mut self, uid: String, answers: &Self) {
-        let [permit, pre_bind, bind] = [&answers.permit, &answers.pre_bind, &answers.bind].map(Option::clone);
-        self.released.insert(uid, ReleasedPod { permit, pre_bind, bind });
+        let [permit, pre_bind] = [&answers.permit, &answers.pre_bind].map(Option::clone);
+        let [bind, unreserve] = [&answers.bind, &answers.unreserve].map(Option::clone);
+        self.released.insert(uid, ReleasedPod { permit, pre_bind, bind, unreserve });
+    }
+
+    /// Adds the answer of Unreserve about a pod whose wait ended.
+    pub(crate) fn add_undone(&mut self, uid: String, answers: Self) {
+        self.released.entry(uid).or_default().unreserve.clone_from(&answers.unreserve);
+        self.add_ended_waits(answers);
     }
 
     /// Adds the waits that ended, from other answers of the same step.
@@ -414,6 +428,7 @@ impl PluginAnswers {
                 lines.push(format!("{}: {given}, expected {expected}", point.shown()));
             }
         }
+        lines.extend(self.unreserve_change(expected));
         let uids: BTreeSet<&String> =
             [&self.released, &expected.released].into_iter().flat_map(BTreeMap::keys).collect();
         for uid in uids {
@@ -440,6 +455,16 @@ impl PluginAnswers {
         }
         lines.extend(self.words_changes(expected));
         lines
+    }
+
+    /// The difference between the effects of Unreserve.
+    fn unreserve_change(&self, expected: &Self) -> Option<String> {
+        let show = |answer: &Option<PodAnswer>, none: &str| {
+            answer.as_ref().map_or_else(|| none.to_owned(), |answer| json!(answer).to_string())
+        };
+        let given = show(&self.unreserve, "not called, or asks for no effects");
+        let wanted = show(&expected.unreserve, "no effects");
+        (self.unreserve != expected.unreserve).then(|| format!("Unreserve: {given}, expected {wanted}"))
     }
 
     /// The differences in the plugin's own words.

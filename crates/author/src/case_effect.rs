@@ -3,7 +3,7 @@
 //! The type is not [`Effect`]: patches and bodies are YAML in files of cases, names are Kubernetes' names, and an
 //! unknown key is refused with a list of the known keys.
 
-use berth_framework::Effect;
+use berth_framework::{Effect, PatchType};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,8 +26,11 @@ pub enum CaseEffect {
         /// The subresource, such as `status`; left out for the object itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         subresource: Option<String>,
-        /// A JSON merge patch.
+        /// The patch.
         patch: Value,
+        /// The format of the patch; left out for a JSON merge patch.
+        #[serde(default, skip_serializing_if = "CasePatchType::is_merge")]
+        patch_type: CasePatchType,
     },
     /// Create an object.
     Create {
@@ -101,6 +104,33 @@ pub enum CaseEffect {
     },
 }
 
+/// The format of a patch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CasePatchType {
+    /// A JSON merge patch.
+    #[default]
+    Merge,
+    /// A strategic merge patch.
+    StrategicMerge,
+}
+
+impl CasePatchType {
+    fn is_merge(&self) -> bool {
+        *self == Self::Merge
+    }
+}
+
+impl From<PatchType> for CasePatchType {
+    fn from(patch_type: PatchType) -> Self {
+        match patch_type {
+            PatchType::Merge => Self::Merge,
+            PatchType::StrategicMerge => Self::StrategicMerge,
+        }
+    }
+}
+
 /// One of the objects that a plugin waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -138,8 +168,9 @@ impl From<&Effect> for CaseEffect {
     fn from(effect: &Effect) -> Self {
         match effect.clone() {
             Effect::Bind => Self::Bind,
-            Effect::Patch { kind, namespace, name, subresource, patch } => {
-                Self::Patch { kind, namespace, name, subresource, patch: json(&patch) }
+            Effect::Patch { kind, namespace, name, subresource, patch, patch_type } => {
+                let (patch, patch_type) = (json(&patch), patch_type.into());
+                Self::Patch { kind, namespace, name, subresource, patch, patch_type }
             }
             Effect::Create { kind, namespace, body } => Self::Create { kind, namespace, body: json(&body) },
             Effect::Delete { kind, namespace, name } => Self::Delete { kind, namespace, name },

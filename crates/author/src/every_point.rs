@@ -85,8 +85,9 @@ fn to_node(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Result<()
         let status = point.reserve(call, node);
         lives(plugin, Some(status))?;
         if let Some(point) = plugin.reserve() {
-            point.unreserve(call, node);
+            let effects = point.unreserve(call, node);
             lives(plugin, None)?;
+            can_be_sent(Point::Reserve, &effects)?;
         }
         if let Some(point) = plugin.reserve() {
             let status = point.reserve(call, node);

@@ -1,7 +1,9 @@
 //! A configured plugin, and a cluster in memory that the plugin follows. The plugin is called in the same way as by the
 //! scheduler.
 
-use berth_framework::{BuildError, Call, DryRunCase, Grants, Needs, Plugin, PluginFactory, RejectedNodes, Status};
+use berth_framework::{
+    BuildError, Call, DryRunCase, Effect, Grants, Needs, Plugin, PluginFactory, RejectedNodes, Status,
+};
 use berth_model::{NodeIdx, ObjectKey, Pod, Time, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
@@ -19,6 +21,8 @@ pub struct PluginHarness {
     plugin: Box<dyn Plugin>,
     cluster: TestCluster,
     waiting: WaitingPods,
+    /// The pods whose wait ended with effects of Unreserve.
+    undone: Vec<(WaitingPod, Vec<Effect>)>,
 }
 
 /// The reason why a plugin gives no answers about a cluster.
@@ -50,7 +54,8 @@ impl PluginHarness {
     /// # Errors
     /// [`HarnessError::Build`]: the plugin refuses the arguments or cannot be started.
     pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, HarnessError> {
-        Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default(), waiting: WaitingPods::default() })
+        let plugin = factory.build(args)?;
+        Ok(Self { plugin, cluster: TestCluster::default(), waiting: WaitingPods::default(), undone: Vec::new() })
     }
 
     /// The answers of a new instance that sees this cluster for the first time.
@@ -160,11 +165,28 @@ impl PluginHarness {
 
     /// Ends the attempt of a pod that waits. A pod that does not wait is ignored.
     fn give_back(&mut self, uid: &str) {
-        if let Some(WaitingPod { cycle, pod, node, .. }) = self.waiting.take(uid) {
-            let call = self.cluster.call(cycle, &pod);
-            placing::unreserve(&mut *self.plugin, &call, node);
-            self.plugin.end_cycle(call.cycle);
+        let Some(waiting) = self.waiting.take(uid) else { return };
+        let call = self.cluster.call(waiting.cycle, &waiting.pod);
+        let effects = placing::ask_unreserve(&mut *self.plugin, &call, waiting.node);
+        self.plugin.end_cycle(call.cycle);
+        if !effects.is_empty() {
+            self.undone.push((waiting, effects));
         }
+    }
+
+    /// The answers of Unreserve about pods whose wait ended since the last call, by uid. Unreserve without effects is
+    /// left out.
+    pub(crate) fn take_undone(&mut self, grants: &Grants) -> Vec<(String, PluginAnswers)> {
+        let needs = &self.plugin.manifest().needs;
+        let mut all = Vec::new();
+        for (waiting, effects) in self.undone.drain(..) {
+            let mut answers = PluginAnswers::default();
+            let call = self.cluster.call(waiting.cycle, &waiting.pod);
+            let mut answering = Answering { answers: &mut answers, grants };
+            answering.undone(needs, &call, &effects);
+            all.push((waiting.pod.uid.to_string(), answers));
+        }
+        all
     }
 
     /// Takes a pod that waits at Permit through the later points. Returns the answers of these points; `None` if the

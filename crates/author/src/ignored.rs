@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 /// The mistakes in the effects of an answer at this point, a line for each mistake. `holds` says whether Permit holds
 /// the pod.
 pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[Effect], holds: bool) -> Vec<String> {
-    let at = point.shown();
+    let at = name_of(point);
     let mut lines = not_objects(point, effects);
     if point != Point::Bind && effects.contains(&Effect::Bind) {
         lines.push(format!("{at}: the scheduler refuses the effect bind outside of Bind: leave it out"));
@@ -47,9 +47,14 @@ pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[E
     lines
 }
 
+/// The name of the call that returned the effects. At Reserve, only Unreserve has effects.
+pub(crate) fn name_of(point: Point) -> &'static str {
+    if point == Point::Reserve { "Unreserve" } else { point.shown() }
+}
+
 /// The patches and new objects that the scheduler cannot send, because they are not JSON objects. A line for each.
 pub(crate) fn not_objects(point: Point, effects: &[Effect]) -> Vec<String> {
-    let at = point.shown();
+    let at = name_of(point);
     let mut lines = Vec::new();
     for effect in effects {
         let (what, json) = match effect {
@@ -125,6 +130,8 @@ fn in_vain(needs: &Needs, ObjectKey { api_version, kind, namespace, name }: &Obj
 
 #[cfg(test)]
 mod tests {
+    use berth_framework::PatchType;
+
     use super::*;
 
     #[test]
@@ -154,6 +161,7 @@ mod tests {
             name: "web".to_owned(),
             subresource: None,
             patch: json.as_bytes().to_vec(),
+            patch_type: PatchType::Merge,
         };
         let told = not_objects(Point::PreBind, &[patch("{}"), patch("{\"metadata\":"), Effect::Bind]);
         let [line] = told.as_slice() else { panic!("{told:?}") };

@@ -34,7 +34,7 @@ mod waiting_pods;
 pub use answers::{Hint, PluginAnswers, PodAnswer, PreFilterAnswer, Rejection, ReleasedPod};
 pub use case_action::{CaseAction, NoAction};
 pub use case_decoding::WrongForm;
-pub use case_effect::{AwaitedObject, CaseEffect};
+pub use case_effect::{AwaitedObject, CaseEffect, CasePatchType};
 pub use case_file::{CaseFile, CaseResult, PluginCase};
 pub use case_host::CaseHost;
 pub use case_objects::CaseObjectError;

@@ -12,7 +12,7 @@ use berth_testing::Answers;
 use crate::{
     answers::{PluginAnswers, PodAnswer, RefusedAtPoint},
     case_effect::CaseEffect,
-    ignored::ignored,
+    ignored::{ignored, name_of},
     waiting_pods::HeldAt,
 };
 
@@ -33,8 +33,15 @@ impl Answering<'_> {
     /// Records the first effect of this answer that was not granted.
     fn check_grants(&mut self, point: Point, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            self.answers.refused.push(RefusedAtPoint { point: point.shown(), effect });
+            self.answers.refused.push(RefusedAtPoint { point: name_of(point), effect });
         }
+    }
+
+    /// Records the effects of Unreserve.
+    pub(crate) fn undone(&mut self, needs: &Needs, call: &Call<'_>, effects: &[Effect]) {
+        self.check(Point::Reserve, needs, call, effects, false);
+        let effects = effects.iter().map(CaseEffect::from).collect();
+        self.answers.unreserve = PodAnswer { effects, ..PodAnswer::default() }.unless_empty();
     }
 }
 
@@ -61,7 +68,7 @@ pub(crate) fn place(
     let (Target::Bind(node) | Target::BindingFails(node) | Target::Waits(node)) = target;
     reserve(plugin, call, node, answering);
     if !answering.answers.lets_the_pod_be_bound() {
-        unreserve(plugin, call, node);
+        unreserve(plugin, call, node, answering);
         return None;
     }
     match target {
@@ -71,7 +78,7 @@ pub(crate) fn place(
             None
         }
         Target::BindingFails(_) => {
-            unreserve(plugin, call, node);
+            unreserve(plugin, call, node, answering);
             None
         }
         Target::Waits(_) if answering.answers.waits_at_permit() => Some(HeldAt::Permit),
@@ -94,7 +101,7 @@ pub(crate) fn permit_again(
     if answering.answers.lets_the_pod_be_bound() {
         return go_on(plugin, call, node, answering);
     }
-    unreserve(plugin, call, node);
+    unreserve(plugin, call, node, answering);
     None
 }
 
@@ -135,10 +142,14 @@ fn bind_unless_waiting(
     None
 }
 
-pub(crate) fn unreserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
-    if let Some(point) = plugin.reserve() {
-        point.unreserve(call, node);
-    }
+fn unreserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
+    let effects = ask_unreserve(plugin, call, node);
+    answering.undone(&plugin.manifest().needs, call, &effects);
+}
+
+/// The effects of Unreserve.
+pub(crate) fn ask_unreserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Vec<Effect> {
+    plugin.reserve().map_or_else(Vec::new, |point| point.unreserve(call, node))
 }
 
 /// Calls Reserve and Permit.
@@ -175,7 +186,7 @@ fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut
         answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
     }
     if !answering.answers.lets_the_pod_be_bound() {
-        unreserve(plugin, call, node);
+        unreserve(plugin, call, node, answering);
     } else if let Some(point) = plugin.post_bind() {
         point.post_bind(call, node);
     }

@@ -33,6 +33,27 @@ pub(crate) fn ask_again(
     Ok(all)
 }
 
+/// Follows the effects of Unreserve about pods whose wait ended, and adds these effects to the answers.
+///
+/// # Errors
+/// The plugin fails.
+pub(crate) fn follow_undone(
+    harness: &mut PluginHarness,
+    answers: &mut PluginAnswers,
+    grants: &Grants,
+) -> Result<(), Status> {
+    loop {
+        let undone = harness.take_undone(grants);
+        if undone.is_empty() {
+            return Ok(());
+        }
+        for (uid, mut undone) in undone {
+            follow_effects(harness, &mut undone, grants)?;
+            answers.add_undone(uid, undone);
+        }
+    }
+}
+
 /// Releases and rejects the pods at Permit that the plugin names in its effects, if all effects are granted. Adds the
 /// answers of the points after Permit.
 ///

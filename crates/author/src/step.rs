@@ -16,7 +16,7 @@ use crate::{
     harness::{HarnessError, PluginHarness},
     ignored::unasked,
     placing::Target,
-    released::{ask_again, follow_effects},
+    released::{ask_again, follow_effects, follow_undone},
 };
 
 const NOT_PLACED: &str =
@@ -240,6 +240,7 @@ impl CaseStep {
         }
         follow_effects(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
         answers.add_ended_waits(ended);
+        follow_undone(harness, &mut answers, host.grants()).map_err(CaseError::Plugin)?;
         (answers.explain, answers.explain_nodes) = (words.explain, words.explain_nodes);
         answers.order = self.order(harness)?;
         if let Some(event) = &self.event {

@@ -36,8 +36,9 @@ impl Reserve for Holds {
         Status::success()
     }
 
-    fn unreserve(&mut self, _call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.n_reserved -= 1;
+        Vec::new()
     }
 }
 

@@ -5,10 +5,12 @@ use std::{cell::RefCell, collections::BTreeMap, path::Path, rc::Rc, sync::LazyLo
 use berth_author::{CaseEffect, CaseFile, CaseHost, CheckOutcome, PluginAnswers, Situation, conformance};
 use berth_framework::{
     Bind, BuildError, Call, Code, Configure, ConfigureError, DryRun, Effect, EventSubject, Failure, Grants, HintCall,
-    Manifest, Permission, Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points,
-    PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueSort, QueueingHint, Reserve, Status,
+    Manifest, PatchType, Permission, Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion,
+    Points, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueSort, QueueingHint, Reserve,
+    Status,
 };
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
+use serde_json::json;
 
 /// Allows as many reserved pods per namespace as its argument says.
 #[derive(Debug)]
@@ -73,8 +75,19 @@ impl Reserve for Quota {
         Status::success()
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    /// Gives the claim of a pod of priority 3 back.
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.used.entry(text(call, call.pod.namespace)).and_modify(|used| *used -= 1);
+        let status = json!({"reservedFor": [{"$patch": "delete", "uid": call.pod.uid.as_str()}]});
+        let release = Effect::Patch {
+            kind: "resource.k8s.io/v1/ResourceClaim".to_owned(),
+            namespace: text(call, call.pod.namespace),
+            name: "gpu".to_owned(),
+            subresource: Some("status".to_owned()),
+            patch: json!({"status": status}).to_string().into_bytes(),
+            patch_type: PatchType::StrategicMerge,
+        };
+        if call.pod.priority == 3 { vec![release] } else { Vec::new() }
     }
 }
 
@@ -204,6 +217,49 @@ fn every_point_has_its_place_in_a_case() {
     for result in cases(CASES).run(&Factory, &CaseHost::default()) {
         assert_eq!(result.differences, Vec::<String>::new(), "{}", result.name);
     }
+}
+
+/// Permit rejects a pod of priority 3.
+const GIVEN_BACK: &str = "
+plugin: Quota
+cases:
+- name: a claim is given back
+  args: 1
+  pod: {metadata: {name: web, namespace: team, uid: u}, spec: {priority: 3}}
+  steps:
+  - nodes: [{metadata: {name: a}}]
+    bindTo: a
+    expect:
+      permit: {code: Unschedulable, reasons: [not today]}
+      unreserve:
+        effects:
+        - patch:
+            kind: resource.k8s.io/v1/ResourceClaim
+            namespace: team
+            name: gpu
+            subresource: status
+            patch: {status: {reservedFor: [{$patch: delete, uid: u}]}}
+            patchType: strategicMerge
+";
+
+#[test]
+fn the_effects_of_unreserve_are_answers() {
+    let differences = |text: &str, grants: Grants| -> Vec<String> {
+        let host = CaseHost::new(grants, |_| {});
+        cases(text).run(&Factory, &host).into_iter().flat_map(|result| result.differences).collect()
+    };
+    assert_eq!(differences(GIVEN_BACK, Grants::ALL), Vec::<String>::new());
+    let other = differences(&GIVEN_BACK.replace("strategicMerge", "merge"), Grants::ALL);
+    assert!(
+        matches!(&other[..], [line] if line.starts_with("step 1: Unreserve: {\"effects\":[{\"patch\":")),
+        "{other:?}"
+    );
+    let refused = differences(GIVEN_BACK, Grants::default()).concat();
+    let expected = "step 1: Unreserve: the plugin asks for patch of resource.k8s.io/v1/ResourceClaim/status team/gpu";
+    assert!(refused.starts_with(expected), "{refused}");
+    let updated = cases(GIVEN_BACK).updated(&Factory, &CaseHost::default()).expect("answers");
+    let text = serde_saphyr::to_string(&updated).expect("YAML");
+    assert_eq!(differences(&text, Grants::ALL), Vec::<String>::new());
 }
 
 #[test]
@@ -372,7 +428,7 @@ fn keys_of_effects_that_there_are_not_are_refused() {
     is_refused(
         &effect("{patch: {kind: v1/Pod, name: a, body: {}}}"),
         "expect.preBind.effects[0].patch.body",
-        "unknown field `body`, expected one of kind, namespace, name, subresource, patch",
+        "unknown field `body`, expected one of kind, namespace, name, subresource, patch, patchType",
     );
 }
 

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use berth_author::{CaseFile, CaseHost};
 use berth_framework::{
-    BuildError, Call, Configure, ConfigureError, Manifest, Plugin, PluginFactory, PluginType as _, PluginVersion,
-    Points, PreFilter, Reserve, Status,
+    BuildError, Call, Configure, ConfigureError, Effect, Manifest, Plugin, PluginFactory, PluginType as _,
+    PluginVersion, Points, PreFilter, Reserve, Status,
 };
 use berth_model::NodeIdx;
 
@@ -48,8 +48,9 @@ impl Reserve for Counted {
         Status::success()
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.reserved.remove(call.pod.uid.as_str());
+        Vec::new()
     }
 }
 

@@ -46,8 +46,9 @@ impl Reserve for Gang {
         Status::success()
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.reserved.remove(call.pod.uid.as_str());
+        Vec::new()
     }
 }
 

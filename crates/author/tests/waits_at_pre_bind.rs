@@ -37,8 +37,9 @@ impl Reserve for Prepares {
         Status::success()
     }
 
-    fn unreserve(&mut self, _call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.n_reserved -= 1;
+        Vec::new()
     }
 }
 

@@ -6,8 +6,8 @@
 //! ([`node_share`]). [`dra_cache`] holds claims, slices and classes, [`attempt`] the state of the current cycle.
 //!
 //! Differences from kube-scheduler: the number of steps limits the search on a node, and the time of the call limits
-//! the search on all nodes. Unreserve cannot write, so a reservation that was written stays in the claim until the pod
-//! is scheduled or PostFilter removes it.
+//! the search on all nodes. If Unreserve comes before the watch shows the claim that PreBind made for extended resources,
+//! this claim stays until the pod's next attempt.
 //!
 //! Each profile has its own instance. The instances share their allocations in flight as facts
 //! ([`berth_framework::ShareFacts`]), as all profiles of kube-scheduler share one `SharedDRAManager`.
@@ -381,11 +381,15 @@ impl Reserve for DynamicResources {
         Status::success()
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        match self.reservations.remove(&call.cycle) {
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
+        // A fact that this instance shared would hold the devices again if it were read after they are given back.
+        self.cache.refresh(call.table.objects());
+        let reservation = self.reservations.remove(&call.cycle);
+        match &reservation {
             Some(reservation) => reservation.undo(&mut self.cache.claims),
             None => self.cache.claims.unreserve_all_of(&call.pod.uid),
         }
+        reservation::releases(call, &mut self.cache.claims, reservation.as_ref())
     }
 }
 

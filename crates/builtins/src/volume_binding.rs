@@ -289,8 +289,10 @@ impl Reserve for VolumeBinding {
         Status::success()
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    /// kube-scheduler's plugin writes nothing here either: a claim keeps the volume that PreBind gave it.
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.undo_reservation(call.cycle);
+        Vec::new()
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Effect {
     /// Bind the pod of this cycle to the node chosen for it.
     Bind,
-    /// Patch an object; `patch` is a JSON merge patch.
+    /// Patch an object.
     Patch {
         /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
         kind: String,
@@ -18,9 +18,12 @@ pub enum Effect {
         name: String,
         /// A subresource, such as `status`; `None` for the object itself.
         subresource: Option<String>,
-        /// A JSON merge patch.
+        /// The patch as JSON.
         #[serde(with = "text_or_bytes")]
         patch: Vec<u8>,
+        /// The format of `patch`.
+        #[serde(default)]
+        patch_type: PatchType,
     },
     /// Create an object; `body` is JSON.
     Create {
@@ -99,6 +102,17 @@ pub enum Effect {
         /// The message that the pod gets when the wait times out.
         timeout_message: String,
     },
+}
+
+/// The format of a patch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PatchType {
+    /// A JSON merge patch (RFC 7396). It replaces lists as a whole.
+    #[default]
+    Merge,
+    /// A strategic merge patch. It can change or remove single elements of a list. The API server accepts it only for
+    /// kinds that are built into Kubernetes.
+    StrategicMerge,
 }
 
 /// An object of any kind.

@@ -35,7 +35,7 @@ pub mod unlisted;
 
 pub use clock::Clock;
 pub use deadline::Deadline;
-pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, Permission, Verb};
+pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, PatchType, Permission, Verb};
 pub use equivalence::EquivalenceCache;
 pub use error::{BuildError, ConfigureError, RestoreError};
 pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
@@ -46,6 +46,7 @@ pub use manifest::{ClusterEvent, Manifest, Needs};
 pub use meter::{Measured, Meter, PluginTime, PointTime, Start};
 pub use object_kind::{FACTS_API_VERSION, ObjectKind};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
+pub use plugin_messages::LateEffects;
 pub use points::{
     Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explain, Failure, Filter, HintCall, Normalize, Permit,
     PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,

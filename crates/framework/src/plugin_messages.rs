@@ -1,19 +1,33 @@
-//! Messages to plugins that need no answer: a pod was bound, a placement was given up, a cycle is over, a pod came to a
+//! Messages to plugins for whose answers no pod waits: a pod was bound, a placement was given up, a cycle is over, a pod came to a
 //! node and left it.
 //!
 //! The scheduler does not wait for a plugin that has used up its time. The plugin's messages wait with its instance, in
 //! order. The plugin is asked about no other pod's placement until it has received all of them. At most three messages
 //! wait for each cycle that the instance knows. Messages about pods that left are limited by
-//! [`Hosted::keep_changes`](crate::Hosted::keep_changes).
+//! [`Hosted::keep_changes`](crate::Hosted::keep_changes). Only Unreserve has an answer: the effects of the plugin.
 
 use std::sync::Arc;
 
 use berth_model::{ClusterTable, NodeIdx, Pod, Time};
 
 use crate::{
-    plugin::Plugin,
+    effect::Effect,
+    plugin::{Plugin, PluginIdx},
     points::{Call, CycleId},
 };
+
+/// The effects of a plugin that was informed of Unreserve late.
+#[derive(Clone, Debug)]
+pub struct LateEffects {
+    /// The attempt that was given up. It is over.
+    pub cycle: CycleId,
+    /// The pod, as it was in that attempt.
+    pub pod: Arc<Pod>,
+    /// The plugin.
+    pub plugin: PluginIdx,
+    /// The effects; at least one.
+    pub effects: Vec<Effect>,
+}
 
 /// A message about one cycle, or about the cluster.
 #[derive(Debug)]
@@ -44,13 +58,20 @@ impl Placement {
 }
 
 impl PluginMessage {
-    /// Passes the message to the plugin.
-    pub(crate) fn tell(&self, plugin: &mut dyn Plugin, now: Time, table: &ClusterTable) {
+    /// Passes the message to the plugin, which has the position `idx`. Returns the effects of Unreserve.
+    pub(crate) fn tell(
+        &self,
+        idx: PluginIdx,
+        plugin: &mut dyn Plugin,
+        now: Time,
+        table: &ClusterTable,
+    ) -> Option<LateEffects> {
         match self {
             Self::Unreserved(placement) => {
-                if let Some(point) = plugin.reserve() {
-                    point.unreserve(&placement.call(now, table), placement.node);
-                }
+                let effects = plugin.reserve()?.unreserve(&placement.call(now, table), placement.node);
+                let Placement { cycle, pod, .. } = placement;
+                let late = LateEffects { cycle: *cycle, pod: Arc::clone(pod), plugin: idx, effects };
+                return Some(late).filter(|late| !late.effects.is_empty());
             }
             Self::Bound(placement) => {
                 if let Some(point) = plugin.post_bind() {
@@ -60,5 +81,6 @@ impl PluginMessage {
             Self::CycleEnded(cycle) => plugin.end_cycle(*cycle),
             Self::Changes => plugin.tell_kept_changes(),
         }
+        None
     }
 }

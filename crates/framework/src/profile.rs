@@ -8,14 +8,14 @@ use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
 use berth_model::{BinaryId, ClusterTable, NodeIdx, Time};
 
 use crate::{
-    effect::Permission,
+    effect::{Effect, Permission},
     grants::Grants,
     hooks::{DeltaSource, Fact},
     manifest::Manifest,
     meter::Meter,
     per_point::PerPoint,
     plugin::{ExtensionPoint, Plugin, PluginVersion, Point, Points},
-    plugin_messages::{Placement, PluginMessage},
+    plugin_messages::{LateEffects, Placement, PluginMessage},
     points::{Call, CycleId},
     status::Status,
     unlisted::UnlistedKinds,
@@ -407,14 +407,15 @@ impl Profile {
         self.hosted().any(|(_, instance)| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
     }
 
-    /// Passes the oldest waiting message to one plugin that has time for it. Returns whether a plugin got a message, so
-    /// that the caller calls again.
-    pub fn deliver_message(&mut self, now: Time, table: &ClusterTable) -> bool {
-        for instance in self.instances.iter_mut().filter(|instance| !instance.unsent.is_empty()) {
+    /// Passes the oldest waiting message to one plugin that has time for it, and adds the effects that the plugin asks
+    /// for to `late`. Returns whether a plugin got a message, so that the caller calls again.
+    pub fn deliver_message(&mut self, now: Time, table: &ClusterTable, late: &mut Vec<LateEffects>) -> bool {
+        let indexed = (0u32..).map(PluginIdx).zip(&mut self.instances);
+        for (plugin, instance) in indexed.filter(|(_, instance)| !instance.unsent.is_empty()) {
             if !instance.plugin.is_out_of_time()
                 && let Some(message) = instance.unsent.pop_front()
             {
-                message.tell(&mut *instance.plugin, now, table);
+                late.extend(message.tell(plugin, &mut *instance.plugin, now, table));
                 return true;
             }
         }
@@ -427,17 +428,17 @@ impl Profile {
         self.instances.iter().any(|instance| !instance.unsent.is_empty())
     }
 
-    /// Informs the plugin that the placement on `node` was given up. A plugin that has used up its time is informed
-    /// later.
-    pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
-        let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
-        if instance.is_to_wait() {
-            if instance.plugin.knows(call.cycle) {
-                instance.unsent.push_back(PluginMessage::Unreserved(Placement::new(call, node)));
-            }
-        } else if let Some(point) = instance.plugin.reserve() {
-            point.unreserve(call, node);
+    /// Informs the plugin that the placement on `node` was given up, and returns the effects that the plugin asks for.
+    /// A plugin that has used up its time is informed later.
+    pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) -> Vec<Effect> {
+        let Some(instance) = self.instances.get_mut(plugin.index()) else { return Vec::new() };
+        if !instance.is_to_wait() {
+            return instance.plugin.reserve().map_or_else(Vec::new, |point| point.unreserve(call, node));
         }
+        if instance.plugin.knows(call.cycle) {
+            instance.unsent.push_back(PluginMessage::Unreserved(Placement::new(call, node)));
+        }
+        Vec::new()
     }
 
     /// Informs the plugin that the pod was bound to `node`. A plugin that has used up its time is informed later.

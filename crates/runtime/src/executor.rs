@@ -177,11 +177,18 @@ impl Executor {
         // The effects are counted until all are carried out.
         let PluginEffects { cycle, point, scheduler_name, plugin, binary, effects, held: _held } = effects;
         let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin, binary, cycle, point };
-        let result = self.effects(&cause, effects).await;
-        if let Err(error) = &result {
-            warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error = error.to_string(), "effect failed");
+        // At Unreserve each effect undoes something else, and kube-scheduler's plugins continue after an error as well.
+        let is_unreserve = point == Point::Reserve;
+        let parts: Vec<_> =
+            if is_unreserve { effects.into_iter().map(|effect| vec![effect]).collect() } else { vec![effects] };
+        let mut result = Ok(());
+        for effects in parts {
+            if let Err(error) = self.effects(&cause, effects).await {
+                warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error = error.to_string(), "effect failed");
+                result = Err(RequestError::new(error.to_string()));
+            }
         }
-        result.map_err(|error| RequestError::new(error.to_string()))
+        result
     }
 
     /// Sends an event to the scheduling thread. That thread ends before its channel only if the process ends.

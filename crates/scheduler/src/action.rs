@@ -112,7 +112,7 @@ pub struct StatusChange {
 pub struct PluginEffects {
     /// The attempt in which the plugin answered.
     pub cycle: CycleId,
-    /// The extension point at which the plugin answered.
+    /// The extension point at which the plugin answered. Reserve stands for Unreserve, since Reserve has no effects.
     pub point: Point,
     /// The profile's `schedulerName`.
     pub scheduler_name: String,

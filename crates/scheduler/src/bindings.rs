@@ -23,7 +23,7 @@ mod steps;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_framework::{Code, CycleId, Effect, ExtenderIdx, PluginIdx, Point};
+use berth_framework::{Code, CycleId, Effect, ExtenderIdx, LateEffects, PluginIdx, Point};
 use berth_model::{ChangedKeys, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
@@ -276,6 +276,24 @@ impl Bindings {
         for_host
     }
 
+    /// Passes waiting messages to plugins, and carries out the effects of plugins that learn late of Unreserve.
+    pub(crate) fn deliver_messages(&mut self, context: &mut Context) {
+        let late = context.deliver_messages();
+        if late.is_empty() {
+            return;
+        }
+        for LateEffects { cycle, pod, plugin, effects } in late {
+            // The pod may need what the plugins wrote for it, if it has a node in the meantime.
+            if context.cache().pod(&pod.uid).is_some_and(|pod| !pod.is_assumed()) {
+                continue;
+            }
+            let mut peers = Peers { stepping: None, bindings: &self.waiting, inbox: &mut self.inbox };
+            let effects = effects.into_iter().map(|effect| (plugin, effect)).collect();
+            effects::undo(context, &mut peers, &pod, cycle, effects);
+        }
+        self.go_on(context);
+    }
+
     /// Informs a new instance of a plugin about every pod between Reserve and PostBind.
     pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
         let served = self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name);
@@ -394,9 +412,9 @@ impl Bindings {
             Step::Waiting(binding) => self.put(binding),
             Step::Asks(binding, question) => self.put_ready(binding, question),
             Step::Bound(binding) => binding.finish(context),
-            Step::Failed(binding, failure) => binding.give_back(failure, context),
-            Step::Deleted(binding) => binding.abandon(context),
-            Step::BoundByOther(binding) => drop(binding.release(context)),
+            Step::Failed(binding, failure) => binding.give_back(failure, context, &mut peers),
+            Step::Deleted(binding) => binding.abandon(context, &mut peers),
+            Step::BoundByOther(binding) => binding.release(context),
         }
     }
 

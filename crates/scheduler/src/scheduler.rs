@@ -242,7 +242,7 @@ impl Scheduler {
         bindings.expire(context);
         bindings.go_on_announcing(context);
         bindings.go_on(context);
-        context.deliver_messages();
+        bindings.deliver_messages(context);
         context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));
         context.retry_gates();
@@ -271,7 +271,7 @@ impl Scheduler {
             context.while_idle(|context| {
                 bindings.go_on_announcing(context);
                 bindings.go_on(context);
-                context.deliver_messages();
+                bindings.deliver_messages(context);
             });
         }
     }

@@ -29,4 +29,5 @@ mod time;
 mod timing;
 mod tracing;
 mod unlisted;
+mod unreserve;
 mod waiting;

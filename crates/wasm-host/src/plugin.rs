@@ -192,18 +192,19 @@ impl ComponentPlugin {
         }
     }
 
-    /// Informs the instance how the cycle ended for its pod. This happens however much time plugins have used.
-    fn tell_in_cycle(
+    /// Informs the instance how the cycle ended for its pod. This happens however much time plugins have used. `None` if
+    /// the plugin does not affect the pod.
+    fn tell_in_cycle<R>(
         &mut self,
         call: &Call<'_>,
         function: &'static str,
-        tell: impl FnOnce(CallContext<'_>, u64) -> Result<(), CallError>,
-    ) -> Result<(), Status> {
+        tell: impl FnOnce(CallContext<'_>, u64) -> Result<R, CallError>,
+    ) -> Result<Option<R>, Status> {
         match self.enter(call)? {
-            Participation::Skipped => Ok(()),
+            Participation::Skipped => Ok(None),
             Participation::In(cycle) => {
                 self.deliver_pending()?;
-                self.call(function, TimeLimit::Call, |context| tell(context, cycle.0))
+                self.call(function, TimeLimit::Call, |context| tell(context, cycle.0)).map(Some)
             }
         }
     }

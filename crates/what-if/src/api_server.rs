@@ -3,16 +3,18 @@
 //! The API server contains pods that wait for a node, and the objects that plugins write to. It returns each change as
 //! the scheduler's [`Event`], as if a watch had reported the change.
 
+mod strategic;
 mod take_over;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_framework::Effect;
+use berth_framework::{Effect, PatchType};
 use berth_model::{KindRef, ObjectKey, api};
 use berth_scheduler::{Action, Event, HostObjects, PodRef, PodRequest, Request, StatusChange};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
+pub use self::strategic::merge_strategically;
 use crate::volumes;
 
 /// The pods that wait for a node, and the objects that plugins write to.
@@ -215,8 +217,8 @@ impl ApiServer {
                     events.push(self.delete_pod(namespace.clone(), name.clone(), uid.clone()));
                     changes.push(Change::Evicted { namespace, name, uid });
                 }
-                Effect::Patch { kind, namespace, name, patch, .. } => {
-                    self.patch(key(&kind, namespace, name)?, &read(&kind, &patch)?, events);
+                Effect::Patch { kind, namespace, name, patch, patch_type, .. } => {
+                    self.patch(key(&kind, namespace, name)?, patch_type, &read(&kind, &patch)?, events);
                 }
                 Effect::Create { kind, namespace, body } => {
                     events.push(self.create_of_plugin(&kind, &namespace, read(&kind, &body)?)?);
@@ -250,9 +252,12 @@ impl ApiServer {
         Ok(self.apply(object))
     }
 
-    fn patch(&mut self, key: ObjectKey, patch: &Value, events: &mut Vec<Event>) {
+    fn patch(&mut self, key: ObjectKey, patch_type: PatchType, patch: &Value, events: &mut Vec<Event>) {
         let Some(mut object) = self.objects.get(&key).cloned() else { return };
-        json_patch::merge(&mut object, patch);
+        match patch_type {
+            PatchType::Merge => json_patch::merge(&mut object, patch),
+            PatchType::StrategicMerge => merge_strategically(&mut object, patch),
+        }
         let followers = volumes::followers(&mut object, &self.objects);
         events.push(self.apply(object));
         events.extend(followers.into_iter().map(|object| self.apply(object)));

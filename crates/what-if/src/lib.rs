@@ -28,7 +28,7 @@ mod utilization;
 mod volumes;
 mod workloads;
 
-pub use api_server::{ApiServer, ApiServerError, Change};
+pub use api_server::{ApiServer, ApiServerError, Change, merge_strategically};
 pub use batch::{
     AddedNodes, AskedPod, Batch, BatchBounds, BatchError, NewNode, NodeGroup, NodeGroupAnswer, Variant, VariantAnswer,
     WhatIfAnswer, WhatIfRequest, what_if, what_if_followed,

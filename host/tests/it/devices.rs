@@ -1,15 +1,22 @@
 //! Devices through claims (Kubernetes documentation: Dynamic Resource Allocation; KEP-4381). A pod with a claim from a
 //! template gets the node with the device, and the claim's status names the device and the pod.
 
+use std::{ops::ControlFlow, pin::pin};
+
+use futures::TryStreamExt as _;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use crate::cluster::{Cluster, pod};
+use crate::{
+    cluster::{Cluster, pod},
+    process::DEADLINE,
+};
 
 /// Creates an object of the API's kind.
 async fn create<K>(api: &Api<K>, object: Value)
@@ -78,4 +85,87 @@ async fn a_pod_gets_the_node_with_its_device() {
     cluster.create(&consumer("second")).await;
     cluster.pods.delete("first", &DeleteParams::default()).await.expect("the first goes");
     assert_eq!(cluster.node_of("second").await, "node-00001");
+}
+
+/// Refuses all bindings from now on.
+async fn refuse_bindings(cluster: &Cluster) {
+    let rule = json!({
+        "match": {"resources": ["pods/binding"], "userAgent": "berth/"},
+        "fault": {"type": "Status", "code": 403}
+    });
+    let post = http::Request::post("/faults").body(rule.to_string().into_bytes()).expect("a request");
+    cluster.pods.clone().into_client().request_text(post).await.expect("the rule is added");
+}
+
+/// Creates a pod, and passes each later state of a claim to `look`, with `true` for a claim that is gone, until `look`
+/// breaks.
+async fn watch_claims_of(cluster: &Cluster, pod: &Value, mut look: impl FnMut(Value, bool) -> ControlFlow<()>) {
+    let claims: Api<ResourceClaim> = Api::default_namespaced(cluster.pods.clone().into_client());
+    let listed = claims.list(&ListParams::default()).await.expect("the claims");
+    let version = listed.metadata.resource_version.expect("a version");
+    cluster.create(pod).await;
+    let watching = async {
+        let mut events = pin!(claims.watch(&WatchParams::default(), &version).await.expect("a watch"));
+        while let Some(event) = events.try_next().await.expect("the watch goes on") {
+            let (claim, is_gone) = match event {
+                WatchEvent::Added(claim) | WatchEvent::Modified(claim) => (claim, false),
+                WatchEvent::Deleted(claim) => (claim, true),
+                WatchEvent::Bookmark(_) => continue,
+                WatchEvent::Error(error) => panic!("the watch fails: {error:?}"),
+            };
+            if look(serde_json::to_value(claim).expect("JSON"), is_gone).is_break() {
+                return;
+            }
+        }
+        panic!("the watch ended");
+    };
+    timeout(DEADLINE, watching).await.expect("the state of the claim that the test waits for");
+}
+
+/// kube-scheduler's Unreserve does the same: the claim keeps its device, but no pod has reserved the claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_that_fails_leaves_no_reservation() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "3"]).await;
+    refuse_bindings(&cluster).await;
+    let _scheduler = cluster.scheduler(&[]).await;
+    offer_devices(&cluster).await;
+
+    let mut was_reserved = false;
+    watch_claims_of(&cluster, &consumer("first"), |claim, _| {
+        let is_reserved = claim["status"]["reservedFor"].as_array().is_some_and(|users| !users.is_empty());
+        let is_left = was_reserved && !is_reserved && claim["status"]["allocation"].is_object();
+        was_reserved |= is_reserved;
+        if is_left { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .await;
+}
+
+/// KEP-5004: the scheduler makes a claim for devices that stand for an extended resource, and deletes it if the pod is
+/// not bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_that_fails_leaves_no_claim_for_extended_resources() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "3"]).await;
+    refuse_bindings(&cluster).await;
+    let _scheduler = cluster.scheduler(&[]).await;
+    offer_devices(&cluster).await;
+    let client = cluster.pods.clone().into_client();
+    let class = json!({
+        "metadata": {"name": "extended.example.com"},
+        "spec": {
+            "extendedResourceName": "example.com/gpu",
+            "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]
+        }
+    });
+    create(&Api::<DeviceClass>::all(client), class).await;
+    let mut asking = pod("first", "1", "1Gi");
+    for field in ["requests", "limits"] {
+        asking["spec"]["containers"][0]["resources"][field]["example.com/gpu"] = json!("1");
+    }
+
+    let mut was_reserved = false;
+    watch_claims_of(&cluster, &asking, |claim, is_gone| {
+        was_reserved |= claim["status"]["reservedFor"].as_array().is_some_and(|users| !users.is_empty());
+        if was_reserved && is_gone { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .await;
 }

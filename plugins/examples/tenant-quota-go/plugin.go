@@ -70,4 +70,7 @@ func (quota *quota) Reserve(pod *berth.Pod, _ *berth.Node) *berth.Rejection {
 	return nil
 }
 
-func (quota *quota) Unreserve(pod *berth.Pod, _ *berth.Node) { quota.giveBack(pod) }
+func (quota *quota) Unreserve(pod *berth.Pod, _ *berth.Node) []berth.Effect {
+	quota.giveBack(pod)
+	return nil
+}

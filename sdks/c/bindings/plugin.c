@@ -730,6 +730,184 @@ void __wasm_export_exports_berth_scheduler_reserve_reserve_post_return(uint8_t *
   }
 }
 
+__attribute__((__weak__, __export_name__("cabi_post_berth:scheduler/reserve@0.2.0#unreserve")))
+void __wasm_export_exports_berth_scheduler_reserve_unreserve_post_return(uint8_t * arg0) {
+  size_t len9 = *((size_t*) (arg0 + sizeof(void*)));
+  if (len9 > 0) {
+    uint8_t *ptr10 = *((uint8_t **) (arg0 + 0));
+    for (size_t i11 = 0; i11 < len9; i11++) {
+      uint8_t *base = ptr10 + i11 * (16+10*sizeof(void*));
+      (void) base;
+      switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
+        case 0: {
+          break;
+        }
+        case 1: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          if ((*((size_t*) (base + (8+3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+2*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (8+5*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+4*sizeof(void*)))));
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+6*sizeof(void*))))) {
+            case 0: {
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (base + (8+8*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+7*sizeof(void*)))));
+              }
+              break;
+            }
+          }
+          size_t len = *((size_t*) (base + (8+10*sizeof(void*))));
+          if (len > 0) {
+            uint8_t *ptr = *((uint8_t **) (base + (8+9*sizeof(void*))));
+            for (size_t i = 0; i < len; i++) {
+              uint8_t *base = ptr + i * 1;
+              (void) base;
+            }
+            free(ptr);
+          }
+          break;
+        }
+        case 2: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          if ((*((size_t*) (base + (8+3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+2*sizeof(void*)))));
+          }
+          size_t len0 = *((size_t*) (base + (8+5*sizeof(void*))));
+          if (len0 > 0) {
+            uint8_t *ptr1 = *((uint8_t **) (base + (8+4*sizeof(void*))));
+            for (size_t i2 = 0; i2 < len0; i2++) {
+              uint8_t *base = ptr1 + i2 * 1;
+              (void) base;
+            }
+            free(ptr1);
+          }
+          break;
+        }
+        case 3: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          if ((*((size_t*) (base + (8+3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+2*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (8+5*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+4*sizeof(void*)))));
+          }
+          break;
+        }
+        case 4: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          if ((*((size_t*) (base + (8+3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+2*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (8+5*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+4*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (8+7*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+6*sizeof(void*)))));
+          }
+          break;
+        }
+        case 5: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          break;
+        }
+        case 6: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          if ((*((size_t*) (base + (8+3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+2*sizeof(void*)))));
+          }
+          break;
+        }
+        case 7: {
+          size_t len3 = *((size_t*) (base + (8+1*sizeof(void*))));
+          if (len3 > 0) {
+            uint8_t *ptr4 = *((uint8_t **) (base + 8));
+            for (size_t i5 = 0; i5 < len3; i5++) {
+              uint8_t *base = ptr4 + i5 * (2*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+            }
+            free(ptr4);
+          }
+          break;
+        }
+        case 8: {
+          if ((*((size_t*) (base + (8+1*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + 8)));
+          }
+          switch ((int32_t) (int32_t) *((uint8_t*) (base + (8+2*sizeof(void*))))) {
+            case 0: {
+              break;
+            }
+            case 1: {
+              if ((*((size_t*) (base + (8+4*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (8+3*sizeof(void*)))));
+              }
+              break;
+            }
+          }
+          break;
+        }
+        case 9: {
+          if ((*((size_t*) (base + (8+2*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+1*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (8+4*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+3*sizeof(void*)))));
+          }
+          if ((*((size_t*) (base + (8+6*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (8+5*sizeof(void*)))));
+          }
+          break;
+        }
+        case 10: {
+          size_t len6 = *((size_t*) (base + (8+1*sizeof(void*))));
+          if (len6 > 0) {
+            uint8_t *ptr7 = *((uint8_t **) (base + 8));
+            for (size_t i8 = 0; i8 < len6; i8++) {
+              uint8_t *base = ptr7 + i8 * (6*sizeof(void*));
+              (void) base;
+              if ((*((size_t*) (base + sizeof(void*)))) > 0) {
+                free(*((uint8_t **) (base + 0)));
+              }
+              if ((*((size_t*) (base + (3*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (2*sizeof(void*)))));
+              }
+              if ((*((size_t*) (base + (5*sizeof(void*))))) > 0) {
+                free(*((uint8_t **) (base + (4*sizeof(void*)))));
+              }
+            }
+            free(ptr7);
+          }
+          if ((*((size_t*) (base + (16+3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (base + (16+2*sizeof(void*)))));
+          }
+          break;
+        }
+      }
+    }
+    free(ptr10);
+  }
+}
+
 #endif // BERTH_EXPORTS_RESERVE
 
 #ifdef BERTH_EXPORTS_PERMIT
@@ -2728,10 +2906,25 @@ void exports_berth_scheduler_reserve_status_free(exports_berth_scheduler_reserve
   berth_scheduler_types_status_free(ptr);
 }
 
+void exports_berth_scheduler_reserve_effect_free(exports_berth_scheduler_reserve_effect_t *ptr) {
+  berth_scheduler_types_effect_free(ptr);
+}
+
 void exports_berth_scheduler_reserve_result_void_status_free(exports_berth_scheduler_reserve_result_void_status_t *ptr) {
   if (!ptr->is_err) {
   } else {
     exports_berth_scheduler_reserve_status_free(&ptr->val.err);
+  }
+}
+
+void exports_berth_scheduler_reserve_list_effect_free(exports_berth_scheduler_reserve_list_effect_t *ptr) {
+  size_t list_len = ptr->len;
+  if (list_len > 0) {
+    exports_berth_scheduler_reserve_effect_t *list_ptr = ptr->ptr;
+    for (size_t i = 0; i < list_len; i++) {
+      exports_berth_scheduler_reserve_effect_free(&list_ptr[i]);
+    }
+    free(list_ptr);
   }
 }
 
@@ -3978,8 +4171,13 @@ uint8_t * __wasm_export_exports_berth_scheduler_reserve_reserve(int64_t arg, int
 #ifdef BERTH_EXPORTS_RESERVE
 
 __attribute__((__export_name__("berth:scheduler/reserve@0.2.0#unreserve")))
-void __wasm_export_exports_berth_scheduler_reserve_unreserve(int64_t arg, int32_t arg0) {
-  exports_berth_scheduler_reserve_unreserve((uint64_t) (arg), (uint32_t) (arg0));
+uint8_t * __wasm_export_exports_berth_scheduler_reserve_unreserve(int64_t arg, int32_t arg0) {
+  exports_berth_scheduler_reserve_list_effect_t ret;
+  exports_berth_scheduler_reserve_unreserve((uint64_t) (arg), (uint32_t) (arg0), &ret);
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  *((size_t*)(ptr + sizeof(void*))) = (ret).len;
+  *((uint8_t **)(ptr + 0)) = (uint8_t *) (ret).ptr;
+  return ptr;
 }
 
 #endif // BERTH_EXPORTS_RESERVE

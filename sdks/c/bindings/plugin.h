@@ -573,12 +573,22 @@ typedef struct berth_scheduler_types_new_object_t {
   plugin_list_u8_t   body;
 } berth_scheduler_types_new_object_t;
 
+// The format of a patch.
+typedef uint8_t berth_scheduler_types_patch_type_t;
+
+// A JSON merge patch (RFC 7396). It replaces lists as a whole.
+#define BERTH_SCHEDULER_TYPES_PATCH_TYPE_MERGE 0
+// A strategic merge patch of Kubernetes. It can change or remove single elements of a list, even if the plugin does not
+// know the list's other elements. The API server accepts it only for kinds that are built into Kubernetes.
+#define BERTH_SCHEDULER_TYPES_PATCH_TYPE_STRATEGIC_MERGE 1
+
 typedef struct berth_scheduler_types_patch_t {
   berth_scheduler_types_object_ref_t   object;
   // The name of a subresource, such as `status`.
   plugin_option_string_t   subresource;
-  // A JSON merge patch (RFC 7396).
+  // The patch as JSON.
   plugin_list_u8_t   body;
+  berth_scheduler_types_patch_type_t   patch_type;
 } berth_scheduler_types_patch_t;
 
 typedef struct berth_scheduler_types_event_t {
@@ -637,8 +647,8 @@ typedef struct berth_scheduler_types_effect_t {
 
 // Binds the pod of this cycle to the node chosen for it.
 #define BERTH_SCHEDULER_TYPES_EFFECT_BIND 0
-// Applies a JSON merge patch to an object. If the patch contains `metadata.resourceVersion` and the object has changed
-// since this version, the patch fails.
+// Patches an object. If the patch contains `metadata.resourceVersion` and the object has changed since this version,
+// the patch fails.
 #define BERTH_SCHEDULER_TYPES_EFFECT_PATCH 1
 // Creates an object.
 #define BERTH_SCHEDULER_TYPES_EFFECT_CREATE 2
@@ -1279,12 +1289,19 @@ typedef berth_scheduler_types_row_t exports_berth_scheduler_reserve_row_t;
 
 typedef berth_scheduler_types_status_t exports_berth_scheduler_reserve_status_t;
 
+typedef berth_scheduler_types_effect_t exports_berth_scheduler_reserve_effect_t;
+
 typedef struct {
   bool is_err;
   union {
     exports_berth_scheduler_reserve_status_t err;
   } val;
 } exports_berth_scheduler_reserve_result_void_status_t;
+
+typedef struct {
+  exports_berth_scheduler_reserve_effect_t *ptr;
+  size_t len;
+} exports_berth_scheduler_reserve_list_effect_t;
 
 typedef berth_scheduler_types_cycle_id_t exports_berth_scheduler_permit_cycle_id_t;
 
@@ -1602,7 +1619,7 @@ bool exports_berth_scheduler_normalize_score_normalize_score(exports_berth_sched
 
 // Exported Functions from `berth:scheduler/reserve@0.2.0`
 bool exports_berth_scheduler_reserve_reserve(exports_berth_scheduler_reserve_cycle_id_t cycle, exports_berth_scheduler_reserve_row_t node, exports_berth_scheduler_reserve_status_t *err);
-void exports_berth_scheduler_reserve_unreserve(exports_berth_scheduler_reserve_cycle_id_t cycle, exports_berth_scheduler_reserve_row_t node);
+void exports_berth_scheduler_reserve_unreserve(exports_berth_scheduler_reserve_cycle_id_t cycle, exports_berth_scheduler_reserve_row_t node, exports_berth_scheduler_reserve_list_effect_t *ret);
 
 // Exported Functions from `berth:scheduler/permit@0.2.0`
 void exports_berth_scheduler_permit_permit(exports_berth_scheduler_permit_cycle_id_t cycle, exports_berth_scheduler_permit_row_t node, exports_berth_scheduler_permit_tuple2_verdict_list_effect_t *ret);
@@ -1949,7 +1966,11 @@ void exports_berth_scheduler_normalize_score_result_list_s64_status_free(exports
 
 void exports_berth_scheduler_reserve_status_free(exports_berth_scheduler_reserve_status_t *ptr);
 
+void exports_berth_scheduler_reserve_effect_free(exports_berth_scheduler_reserve_effect_t *ptr);
+
 void exports_berth_scheduler_reserve_result_void_status_free(exports_berth_scheduler_reserve_result_void_status_t *ptr);
+
+void exports_berth_scheduler_reserve_list_effect_free(exports_berth_scheduler_reserve_list_effect_t *ptr);
 
 void exports_berth_scheduler_permit_status_free(exports_berth_scheduler_permit_status_t *ptr);
 

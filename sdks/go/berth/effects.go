@@ -18,6 +18,9 @@ type (
 		Object      ObjectRef
 		Subresource string
 		Body        []byte
+		// Strategic says that Body is a strategic merge patch. It can change or remove single elements of a list. The API
+		// server accepts it only for kinds that are built into Kubernetes.
+		Strategic bool
 	}
 	// Create creates an object from JSON.
 	Create struct {

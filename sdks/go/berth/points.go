@@ -76,8 +76,9 @@ type PreScorer interface {
 type Reserver interface {
 	// Reserve returns nil if the node still has the resources for the pod.
 	Reserve(pod *Pod, node *Node) *Rejection
-	// Unreserve releases the reservation. It must do nothing if there is no reservation.
-	Unreserve(pod *Pod, node *Node)
+	// Unreserve releases the reservation. It must do nothing if there is no reservation. It returns effects or nil, for
+	// example to remove what PreBind wrote.
+	Unreserve(pod *Pod, node *Node) []Effect
 }
 
 // Permitter allows, rejects or delays the binding of a pod.

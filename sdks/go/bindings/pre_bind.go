@@ -70,6 +70,7 @@ func wasm_export_berth_scheduler_pre_bind_pre_bind(arg0 int64, arg1 int32) uintp
 				pinner.Pin(data)
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uint32(len((payload).Body)))
 				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uintptr(uintptr(data)))
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = int8(int32((payload).PatchType))
 
 			case berth_scheduler_types.Effect_Create:
 				payload := element.Create()

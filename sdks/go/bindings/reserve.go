@@ -10,6 +10,7 @@ import (
 	"unsafe"
 	witRuntime "wit_component/abi"
 	witTypes "wit_component/abi"
+	"wit_component/berth_scheduler_types"
 	"wit_component/export_berth_scheduler_reserve"
 )
 
@@ -56,8 +57,239 @@ func wasm_export_post_return_berth_scheduler_reserve_reserve(result uintptr) {
 }
 
 //go:wasmexport berth:scheduler/reserve@0.2.0#unreserve
-func wasm_export_berth_scheduler_reserve_unreserve(arg0 int64, arg1 int32) {
+func wasm_export_berth_scheduler_reserve_unreserve(arg0 int64, arg1 int32) uintptr {
 
-	export_berth_scheduler_reserve.Unreserve(uint64(arg0), uint32(arg1))
+	pinner := &syncExportPinner
+	result := export_berth_scheduler_reserve.Unreserve(uint64(arg0), uint32(arg1))
+	slice31 := result
+	length33 := uint32(len(slice31))
+	result32 := witRuntime.Allocate(pinner, uintptr(length33*(16+10*4)), 8)
+	for index, element := range slice31 {
+		base := unsafe.Add(result32, index*(16+10*4))
 
+		switch element.Tag() {
+		case berth_scheduler_types.Effect_Bind:
+
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(0))
+
+		case berth_scheduler_types.Effect_Patch:
+			payload := element.Patch()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(1))
+			utf8 := unsafe.Pointer(unsafe.StringData(((payload).Object).Kind))
+			pinner.Pin(utf8)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len(((payload).Object).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf8)))
+			utf80 := unsafe.Pointer(unsafe.StringData(((payload).Object).Namespace))
+			pinner.Pin(utf80)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uint32(len(((payload).Object).Namespace)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = uint32(uintptr(uintptr(utf80)))
+			utf81 := unsafe.Pointer(unsafe.StringData(((payload).Object).Name))
+			pinner.Pin(utf81)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4))) = uint32(uint32(len(((payload).Object).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 4*4))) = uint32(uintptr(uintptr(utf81)))
+
+			switch (payload).Subresource.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (payload).Subresource.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))) = int8(int32(1))
+				utf82 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf82)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 8*4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))) = uint32(uintptr(uintptr(utf82)))
+
+			default:
+				panic("unreachable")
+			}
+			data := unsafe.Pointer(unsafe.SliceData((payload).Body))
+			pinner.Pin(data)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 10*4))) = uint32(uint32(len((payload).Body)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 9*4))) = uint32(uintptr(uintptr(data)))
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 11*4))) = int8(int32((payload).PatchType))
+
+		case berth_scheduler_types.Effect_Create:
+			payload := element.Create()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(2))
+			utf83 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+			pinner.Pin(utf83)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len((payload).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf83)))
+			utf84 := unsafe.Pointer(unsafe.StringData((payload).Namespace))
+			pinner.Pin(utf84)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uint32(len((payload).Namespace)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = uint32(uintptr(uintptr(utf84)))
+			data5 := unsafe.Pointer(unsafe.SliceData((payload).Body))
+			pinner.Pin(data5)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4))) = uint32(uint32(len((payload).Body)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 4*4))) = uint32(uintptr(uintptr(data5)))
+
+		case berth_scheduler_types.Effect_Delete:
+			payload := element.Delete()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(3))
+			utf86 := unsafe.Pointer(unsafe.StringData((payload).Kind))
+			pinner.Pin(utf86)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len((payload).Kind)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf86)))
+			utf87 := unsafe.Pointer(unsafe.StringData((payload).Namespace))
+			pinner.Pin(utf87)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uint32(len((payload).Namespace)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = uint32(uintptr(uintptr(utf87)))
+			utf88 := unsafe.Pointer(unsafe.StringData((payload).Name))
+			pinner.Pin(utf88)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4))) = uint32(uint32(len((payload).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 4*4))) = uint32(uintptr(uintptr(utf88)))
+
+		case berth_scheduler_types.Effect_Evict:
+			payload := element.Evict()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(4))
+			utf89 := unsafe.Pointer(unsafe.StringData(((payload).Pod).Namespace))
+			pinner.Pin(utf89)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len(((payload).Pod).Namespace)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf89)))
+			utf810 := unsafe.Pointer(unsafe.StringData(((payload).Pod).Name))
+			pinner.Pin(utf810)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uint32(len(((payload).Pod).Name)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = uint32(uintptr(uintptr(utf810)))
+			utf811 := unsafe.Pointer(unsafe.StringData(((payload).Pod).Uid))
+			pinner.Pin(utf811)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4))) = uint32(uint32(len(((payload).Pod).Uid)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 4*4))) = uint32(uintptr(uintptr(utf811)))
+			utf812 := unsafe.Pointer(unsafe.StringData((payload).Message))
+			pinner.Pin(utf812)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 7*4))) = uint32(uint32(len((payload).Message)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))) = uint32(uintptr(uintptr(utf812)))
+
+		case berth_scheduler_types.Effect_Allow:
+			payload := element.Allow()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(5))
+			utf813 := unsafe.Pointer(unsafe.StringData(payload))
+			pinner.Pin(utf813)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len(payload)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf813)))
+
+		case berth_scheduler_types.Effect_Reject:
+			payload := element.Reject()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(6))
+			utf814 := unsafe.Pointer(unsafe.StringData((payload).F0))
+			pinner.Pin(utf814)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len((payload).F0)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf814)))
+			utf815 := unsafe.Pointer(unsafe.StringData((payload).F1))
+			pinner.Pin(utf815)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uint32(len((payload).F1)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = uint32(uintptr(uintptr(utf815)))
+
+		case berth_scheduler_types.Effect_Activate:
+			payload := element.Activate()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(7))
+			slice := payload
+			length := uint32(len(slice))
+			result17 := witRuntime.Allocate(pinner, uintptr(length*(2*4)), 4)
+			for index, element := range slice {
+				base := unsafe.Add(result17, index*(2*4))
+				utf816 := unsafe.Pointer(unsafe.StringData(element))
+				pinner.Pin(utf816)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len(element)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf816)))
+
+			}
+
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(length)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(result17)))
+
+		case berth_scheduler_types.Effect_Nominate:
+			payload := element.Nominate()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(8))
+			utf818 := unsafe.Pointer(unsafe.StringData((payload).F0))
+			pinner.Pin(utf818)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uint32(len((payload).F0)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(utf818)))
+
+			switch (payload).F1.Tag() {
+			case witTypes.OptionNone:
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = int8(int32(0))
+
+			case witTypes.OptionSome:
+				payload := (payload).F1.Some()
+				*(*int8)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = int8(int32(1))
+				utf819 := unsafe.Pointer(unsafe.StringData(payload))
+				pinner.Pin(utf819)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 4*4))) = uint32(uint32(len(payload)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uintptr(uintptr(utf819)))
+
+			default:
+				panic("unreachable")
+			}
+
+		case berth_scheduler_types.Effect_Event:
+			payload := element.Event()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(9))
+			var result20 int32
+			if (payload).Warning {
+				result20 = 1
+			} else {
+				result20 = 0
+			}
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 8)) = int8(result20)
+			utf821 := unsafe.Pointer(unsafe.StringData((payload).Reason))
+			pinner.Pin(utf821)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = uint32(uint32(len((payload).Reason)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(uintptr(uintptr(utf821)))
+			utf822 := unsafe.Pointer(unsafe.StringData((payload).Action))
+			pinner.Pin(utf822)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 4*4))) = uint32(uint32(len((payload).Action)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 3*4))) = uint32(uintptr(uintptr(utf822)))
+			utf823 := unsafe.Pointer(unsafe.StringData((payload).Note))
+			pinner.Pin(utf823)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 6*4))) = uint32(uint32(len((payload).Note)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 5*4))) = uint32(uintptr(uintptr(utf823)))
+
+		case berth_scheduler_types.Effect_Wait:
+			payload := element.Wait()
+			*(*int8)(unsafe.Add(unsafe.Pointer(base), 0)) = int8(int32(10))
+			slice27 := (payload).Objects
+			length29 := uint32(len(slice27))
+			result28 := witRuntime.Allocate(pinner, uintptr(length29*(6*4)), 4)
+			for index, element := range slice27 {
+				base := unsafe.Add(result28, index*(6*4))
+				utf824 := unsafe.Pointer(unsafe.StringData((element).Kind))
+				pinner.Pin(utf824)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 4)) = uint32(uint32(len((element).Kind)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), 0)) = uint32(uintptr(uintptr(utf824)))
+				utf825 := unsafe.Pointer(unsafe.StringData((element).Namespace))
+				pinner.Pin(utf825)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (3 * 4))) = uint32(uint32(len((element).Namespace)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (2 * 4))) = uint32(uintptr(uintptr(utf825)))
+				utf826 := unsafe.Pointer(unsafe.StringData((element).Name))
+				pinner.Pin(utf826)
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (5 * 4))) = uint32(uint32(len((element).Name)))
+				*(*uint32)(unsafe.Add(unsafe.Pointer(base), (4 * 4))) = uint32(uintptr(uintptr(utf826)))
+
+			}
+
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (8 + 1*4))) = uint32(length29)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), 8)) = uint32(uintptr(uintptr(result28)))
+			*(*int64)(unsafe.Add(unsafe.Pointer(base), (8 + 2*4))) = int64((payload).TimeoutMs)
+			utf830 := unsafe.Pointer(unsafe.StringData((payload).TimeoutMessage))
+			pinner.Pin(utf830)
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 + 3*4))) = uint32(uint32(len((payload).TimeoutMessage)))
+			*(*uint32)(unsafe.Add(unsafe.Pointer(base), (16 + 2*4))) = uint32(uintptr(uintptr(utf830)))
+
+		default:
+			panic("unreachable")
+		}
+
+	}
+
+	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 4)) = uint32(length33)
+	*(*uint32)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = uint32(uintptr(uintptr(result32)))
+	return exportReturnArea
+
+}
+
+//go:wasmexport cabi_post_berth:scheduler/reserve@0.2.0#unreserve
+func wasm_export_post_return_berth_scheduler_reserve_unreserve(result uintptr) {
+	syncExportPinner.Unpin()
 }

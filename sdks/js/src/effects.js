@@ -33,14 +33,19 @@ function watched(is, object) {
   return refOf(is, kind, namespace, name);
 }
 
+function patched(is, patchType, kind, namespace, name, body, subresource) {
+  const object = refOf(is, kind, namespace, name);
+  return new Effect("patch", { object, subresource: is.textOrNull("subresource", subresource), body: json(is, body), patchType });
+}
+
 export const effects = {
   bind: () => new Effect("bind"),
 
-  patch(kind, namespace, name, body, subresource = null) {
-    const is = argumentsOf("patch");
-    const object = refOf(is, kind, namespace, name);
-    return new Effect("patch", { object, subresource: is.textOrNull("subresource", subresource), body: json(is, body) });
-  },
+  patch: (kind, namespace, name, body, subresource = null) =>
+    patched(argumentsOf("patch"), "merge", kind, namespace, name, body, subresource),
+
+  strategicPatch: (kind, namespace, name, body, subresource = null) =>
+    patched(argumentsOf("strategicPatch"), "strategic-merge", kind, namespace, name, body, subresource),
 
   create(kind, namespace, body) {
     const is = argumentsOf("create");

@@ -173,6 +173,11 @@ declare module "berth" {
      * since that version.
      */
     patch(kind: string, namespace: string, name: string, body: any, subresource?: string): Effect;
+    /**
+     * Applies a strategic merge patch. It can change or remove single elements of a list. The API server accepts it only for
+     * kinds that are built into Kubernetes.
+     */
+    strategicPatch(kind: string, namespace: string, name: string, body: any, subresource?: string): Effect;
     /** Creates an object from JSON. */
     create(kind: string, namespace: string, body: any): Effect;
     /** Deletes an object. */
@@ -313,8 +318,11 @@ declare module "berth" {
     preScore?(pod: Pod, nodes: Node[]): No;
     /** Returns null if the node still has the resources for the pod. */
     reserve?(pod: Pod, node: Node): No;
-    /** Releases the reservation. It must do nothing if there is no reservation. */
-    unreserve?(pod: Pod, node: Node): void;
+    /**
+     * Releases the reservation. It must do nothing if there is no reservation. It may return effects, for example to remove
+     * what `preBind` wrote.
+     */
+    unreserve?(pod: Pod, node: Node): Effect[] | void;
     /** Returns null if the pod may be bound. `wait` is the maximum time in milliseconds for which Permit holds the pod. */
     permit?(pod: Pod, node: Node): { wait?: number; reject?: Rejection; effects?: Effect[] } | No;
     /**

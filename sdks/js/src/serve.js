@@ -368,7 +368,7 @@ export function serve(plugin, exported) {
     },
     reserve: {
       reserve: (cycle, row) => answer(cycle, (pod) => check("reserve", plugin.reserve(pod, table.node(row)))),
-      unreserve: (cycle, row) => answer(cycle, (pod) => void plugin.unreserve(pod, table.node(row))),
+      unreserve: (cycle, row) => answer(cycle, (pod) => effectsIn("unreserve", plugin.unreserve(pod, table.node(row)))),
     },
     permit: permitOf(plugin),
     preBindPreFlight: {

@@ -65,7 +65,8 @@ The class may have these methods of other extension points. A rejection is the r
                                      next plugin is called. See `dry_run` and `ask_extenders`.
     pre_score(self, pod, nodes)      Is called once for the pod, before `score`. After `SKIP`, `score` is not called.
     reserve(self, pod, node)         Returns None if the node still has the resources for the pod, or a rejection.
-    unreserve(self, pod, node)       Releases the reservation. It must do nothing if there is no reservation.
+    unreserve(self, pod, node)       Releases the reservation. It must do nothing if there is no reservation. It returns None or
+                                     a list of effects, for example to remove what pre_bind wrote.
     permit(self, pod, node)          Returns None if the pod may be bound, a `Wait`, or a rejection. With effects, it returns a
                                      pair of one of these and a list of effects.
     pre_bind_pre_flight(self, pod, node)

@@ -1,5 +1,5 @@
-"""The effects: actions that a plugin asks the scheduler to carry out. Permit, PreBind, Bind and PostFilter return lists of effects.
-The operator must grant each kind of effect.
+"""The effects: actions that a plugin asks the scheduler to carry out. Unreserve, Permit, PreBind, Bind and PostFilter return lists of
+effects. The operator must grant each kind of effect.
 
 The kind of an object is written `v1/ConfigMap`. `namespace` is empty for kinds without namespaces. `body` is a value that JSON can
 represent.
@@ -64,7 +64,18 @@ def patch(kind: str, namespace: str, name: str, body, subresource: str | None = 
     _texts("patch", kind=kind, namespace=namespace, name=name)
     if subresource is not None:
         _texts("patch", subresource=subresource)
-    return types.Effect_Patch(types.Patch(types.ObjectRef(kind, namespace, name), subresource, _json(body)))
+    reference = types.ObjectRef(kind, namespace, name)
+    return types.Effect_Patch(types.Patch(reference, subresource, _json(body), types.PatchType.MERGE))
+
+
+def strategic_patch(kind: str, namespace: str, name: str, body, subresource: str | None = None) -> types.Effect_Patch:
+    """Applies a strategic merge patch. It can change or remove single elements of a list. The API server accepts it only for kinds
+    that are built into Kubernetes."""
+    _texts("strategic_patch", kind=kind, namespace=namespace, name=name)
+    if subresource is not None:
+        _texts("strategic_patch", subresource=subresource)
+    reference = types.ObjectRef(kind, namespace, name)
+    return types.Effect_Patch(types.Patch(reference, subresource, _json(body), types.PatchType.STRATEGIC_MERGE))
 
 
 def create(kind: str, namespace: str, body) -> types.Effect_Create:

@@ -382,7 +382,8 @@ class Reserve:
 
     @_in_cycle
     def unreserve(plugin, pod, node):
-        plugin.unreserve(pod, guest.table.node(node))
+        given = plugin.unreserve(pod, guest.table.node(node))
+        return [] if given is None else _effects_in("unreserve", given)
 
 
 class Permit:

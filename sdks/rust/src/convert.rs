@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    ClusterEvent, Code, DryRunCase, Effect, Manifest, ObjectRef, PermitVerdict, PostFilterOutcome, Preemption,
-    RejectedNodes, Removal, Status,
+    ClusterEvent, Code, DryRunCase, Effect, Manifest, ObjectRef, PatchType, PermitVerdict, PostFilterOutcome,
+    Preemption, RejectedNodes, Removal, Status,
 };
 use berth_model::{
     Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx, PodUid,
@@ -335,10 +335,14 @@ pub(crate) fn effects_to_wit(effects: Vec<Effect>) -> Vec<wit::Effect> {
 fn effect_to_wit(effect: Effect) -> wit::Effect {
     match effect {
         Effect::Bind => wit::Effect::Bind,
-        Effect::Patch { kind, namespace, name, subresource, patch } => wit::Effect::Patch(wit::Patch {
+        Effect::Patch { kind, namespace, name, subresource, patch, patch_type } => wit::Effect::Patch(wit::Patch {
             object: wit::ObjectRef { kind, namespace, name },
             subresource,
             body: patch,
+            patch_type: match patch_type {
+                PatchType::Merge => wit::PatchType::Merge,
+                PatchType::StrategicMerge => wit::PatchType::StrategicMerge,
+            },
         }),
         Effect::Create { kind, namespace, body } => wit::Effect::Create(wit::NewObject { kind, namespace, body }),
         Effect::Delete { kind, namespace, name } => wit::Effect::Delete(wit::ObjectRef { kind, namespace, name }),

@@ -273,14 +273,17 @@ impl<T: HasGuest> reserve::Guest for T {
         convert::status_to_result(status.unwrap_or_else(|status| status))
     }
 
-    fn unreserve(cycle: u64, node: u32) {
+    fn unreserve(cycle: u64, node: u32) -> Vec<wit::Effect> {
         let undone = T::with(|guest| {
-            guest.call(cycle, |plugin, call| {
-                plugin.reserve().ok_or_else(absent)?.unreserve(call, NodeIdx(node));
-                Ok(())
-            })
+            guest.call(cycle, |plugin, call| Ok(plugin.reserve().ok_or_else(absent)?.unreserve(call, NodeIdx(node))))
         });
-        log::failure("unreserve", undone);
+        match undone {
+            Ok(effects) => convert::effects_to_wit(effects),
+            Err(status) => {
+                log::failure("unreserve", Err(status));
+                Vec::new()
+            }
+        }
     }
 }
 

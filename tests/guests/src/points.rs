@@ -251,8 +251,11 @@ const PRE_BIND: &str = r#"
   (func (export "berth:scheduler/pre-bind@0.2.0#pre-bind") (param i64 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
 
-const UNRESERVE: &str =
-    r#"(func (export "berth:scheduler/reserve@0.2.0#unreserve") (param $cycle i64) (param $node i32))"#;
+/// No effects.
+const UNRESERVE: &str = r#"
+  (func (export "berth:scheduler/reserve@0.2.0#unreserve") (param $cycle i64) (param $node i32) (result i32)
+    (i64.store (i32.const 2048) (i64.const 0))
+    (i32.const 2048))"#;
 
 /// The verdict with room for a wait or a status, followed by the effects.
 const ALLOW: &str = r"

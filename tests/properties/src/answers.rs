@@ -55,8 +55,9 @@ fn show_effects(effects: &[Effect]) -> String {
 
 fn show_effect(effect: &Effect) -> String {
     match effect {
-        Effect::Patch { kind, namespace, name, subresource, patch } => {
-            format!("patch {kind} {namespace}/{name} {subresource:?} {}", String::from_utf8_lossy(patch))
+        Effect::Patch { kind, namespace, name, subresource, patch, patch_type } => {
+            let patch = String::from_utf8_lossy(patch);
+            format!("patch {kind} {namespace}/{name} {subresource:?} {patch_type:?} {patch}")
         }
         Effect::Create { kind, namespace, body } => {
             format!("create {kind} in {namespace} {}", String::from_utf8_lossy(body))
@@ -258,7 +259,9 @@ impl ProfileRun<'_> {
             }
             answers.insert(format!("bind {name}"), format!("{:?}", run::bind(self.profile, call, node)));
         }
-        run::unreserve(self.profile, call, node);
+        let effects = run::unreserve(self.profile, call, node);
+        let effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
+        answers.insert(format!("unreserve {name}"), show_effects(&effects));
     }
 
     fn post_filter(

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_framework::{Effect, Profile};
+use berth_framework::{Effect, PatchType, Profile};
 use berth_model::{ObjectKey, Time};
 use berth_scheduler::{
     Action, AttemptResult, Event, PluginEffects, PodRequest, Request, RequestError, Scheduler, Settings, StatusChange,
 };
+use berth_what_if::merge_strategically;
 use serde_json::{Value, json};
 
 use crate::{
@@ -342,9 +343,9 @@ impl Simulation {
                 self.tally.evictions += 1;
                 self.delete_pod(&uid);
             }
-            Effect::Patch { kind, namespace, name, patch, .. } => {
+            Effect::Patch { kind, namespace, name, patch, patch_type, .. } => {
                 let patch: Value = serde_json::from_slice(&patch).unwrap_or_default();
-                self.patch(&kind, namespace, name, &patch);
+                self.patch(&kind, namespace, name, patch_type, &patch);
             }
             Effect::Create { kind, body, .. } => {
                 let mut object: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -376,19 +377,23 @@ impl Simulation {
     }
 
     /// Applies a patch as the API server and the volume controllers do.
-    fn patch(&mut self, kind: &str, namespace: String, name: String, patch: &Value) {
+    fn patch(&mut self, kind: &str, namespace: String, name: String, patch_type: PatchType, patch: &Value) {
+        let merge: fn(&mut Value, &Value) = match patch_type {
+            PatchType::Merge => json_patch::merge,
+            PatchType::StrategicMerge => merge_strategically,
+        };
         if kind == "v1/Pod" {
             let is_it =
                 |pod: &&Value| text(pod, "/metadata/name") == name && text(pod, "/metadata/namespace") == namespace;
             if let Some(mut pod) = self.pods.values().find(is_it).cloned() {
-                json_patch::merge(&mut pod, patch);
+                merge(&mut pod, patch);
                 self.apply_pod(pod);
             }
             return;
         }
         let Some(known) = kind_of(kind) else { return };
         let Some(mut object) = self.objects.get(&(known, namespace.clone(), name.clone())).cloned() else { return };
-        json_patch::merge(&mut object, patch);
+        merge(&mut object, patch);
         match known {
             Kind::Volume => {
                 let claim = &object["spec"]["claimRef"];

@@ -261,7 +261,7 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "properties",
-        &["berth-framework", "berth-model", "berth-scheduler", "berth-testing", "oracle"],
+        &["berth-framework", "berth-model", "berth-scheduler", "berth-testing", "berth-what-if", "oracle"],
         &["clap", "notify", "wasmtime"],
     ),
     rule(

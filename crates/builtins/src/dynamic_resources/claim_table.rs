@@ -55,9 +55,12 @@ pub(super) struct ClaimTable {
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
     /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
-    /// Claims for extended resources that the plugin made. kube-scheduler would delete such a claim in Unreserve, but
-    /// Unreserve cannot write in Berth.
+    /// Claims for extended resources that the plugin made, and whose deletion it has not asked for. Unreserve deletes such
+    /// a claim only if the claim was seen before.
     made: BTreeSet<(String, String)>,
+    /// The uids of claims from which Unreserve removes a pod, with the uids of the pods, until a version of the claim
+    /// without the pod was seen.
+    releasing: BTreeSet<(String, String)>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
     /// The holders whose allocations in flight changed since the last [`Self::take_facts`].
     changed: BTreeSet<DeviceHolder>,
@@ -128,6 +131,8 @@ impl ClaimTable {
         if let Some(allocation) = &claim.status.allocation {
             self.in_use.add(allocation);
         }
+        let uid = &claim.metadata.uid;
+        self.releasing.retain(|(claim_uid, pod_uid)| claim_uid != uid || claim.is_reserved_for(pod_uid));
         self.claims.insert(key, Arc::clone(claim));
     }
 
@@ -137,6 +142,7 @@ impl ClaimTable {
         self.made.remove(&key);
         let Some(claim) = self.claims.remove(&key) else { return self.end_creation(namespace, name) };
         self.release_seen(&claim);
+        self.releasing.retain(|(claim_uid, _)| *claim_uid != claim.metadata.uid);
         self.unreserve(&DeviceHolder::Claim(claim.metadata.uid.clone()));
         if let Some(pod_uid) = pod_of_extended(&claim)
             && self.extended.get(pod_uid) == Some(&key)
@@ -157,6 +163,26 @@ impl ClaimTable {
     /// Whether this plugin made the claim, for a pod's extended resources.
     pub(super) fn is_made_here(&self, claim: &ResourceClaim) -> bool {
         self.made.contains(&(claim.metadata.namespace.clone(), claim.metadata.name.clone()))
+    }
+
+    /// Records that the claim, which this plugin may have made, is being deleted. No later attempt uses it.
+    pub(super) fn give_up(&mut self, claim: &ResourceClaim) {
+        self.made.remove(&(claim.metadata.namespace.clone(), claim.metadata.name.clone()));
+    }
+
+    /// Records that the pod is being removed from the pods that have reserved the claim.
+    pub(super) fn begin_release(&mut self, claim_uid: &str, pod_uid: &str) {
+        self.releasing.insert((claim_uid.to_owned(), pod_uid.to_owned()));
+    }
+
+    /// Records that the claim is being reserved for the pod again.
+    pub(super) fn end_release(&mut self, claim_uid: &str, pod_uid: &str) {
+        self.releasing.remove(&(claim_uid.to_owned(), pod_uid.to_owned()));
+    }
+
+    /// Whether the claim may soon be no longer reserved for the pod.
+    pub(super) fn is_releasing(&self, claim_uid: &str, pod_uid: &str) -> bool {
+        self.releasing.contains(&(claim_uid.to_owned(), pod_uid.to_owned()))
     }
 
     fn release_seen(&mut self, claim: &ResourceClaim) {

@@ -1,6 +1,6 @@
 //! Finds the claims of a pod and checks that they can be allocated.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::Status;
 use berth_model::{
@@ -48,6 +48,20 @@ pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Resu
         }
     }
     Ok(resolved)
+}
+
+/// The names of the pod's claims, as far as they are known.
+pub(super) fn known_names(pod: &Pod) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    for pod_claim in &pod.resource_claims {
+        match &pod_claim.claim {
+            ClaimName::Known(name) => {
+                names.insert(&**name);
+            }
+            ClaimName::Pending | ClaimName::NotNeeded => {}
+        }
+    }
+    names
 }
 
 /// Whether the pod may use the claim. A claim that was created from a template must be owned by the pod.

@@ -4,10 +4,11 @@
 //! extended resources is created before the finalizer is added. The name of that claim is derived from the name of the
 //! pod, so PreBind need not read the answer to the request. Each patch contains the uid of the claim; a patch that adds
 //! to a list also contains the resource version. If devices have binding conditions (KEP-5007), PreBind waits for them.
+//! Unreserve removes the reservation from the status, and deletes the claim for extended resources.
 
 use std::collections::BTreeMap;
 
-use berth_framework::{Call, CycleId, Effect, Fact, Status, effect::ObjectRef};
+use berth_framework::{Call, CycleId, Effect, Fact, PatchType, Status, effect::ObjectRef};
 use berth_model::{Time, api::NodeAllocatableClaimStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use super::{
     claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM, FINALIZER, InFlight},
     extended::{ExtendedClaim, UNNAMED},
     objects::{Allocation, Consumer, ResourceClaim},
+    pod_claims,
 };
 
 const CLAIM_KIND: &str = "resource.k8s.io/v1/ResourceClaim";
@@ -140,8 +142,11 @@ impl ClaimReservation {
 
     /// Whether the claim does not show the write of this reservation yet.
     fn is_writing(&self, claim: &ResourceClaim) -> bool {
-        let is_of_claim = |it: &ReservedClaim| it.uid == claim.metadata.uid;
-        self.is_sent && self.claims.iter().any(is_of_claim) && !claim.is_reserved_for(&self.pod_uid)
+        self.is_sent && self.has(claim) && !claim.is_reserved_for(&self.pod_uid)
+    }
+
+    fn has(&self, claim: &ResourceClaim) -> bool {
+        self.claims.iter().any(|it| it.uid == claim.metadata.uid)
     }
 
     fn reference(&self, claim_name: &str) -> ObjectRef {
@@ -155,6 +160,7 @@ impl ClaimReservation {
             name: claim_name.to_owned(),
             subresource: subresource.map(str::to_owned),
             patch: patch.to_string().into_bytes(),
+            patch_type: PatchType::Merge,
         }
     }
 
@@ -195,7 +201,7 @@ pub(super) fn pre_bind(
         if others.map(|(_, other)| other).any(|other| other.is_writing(claim)) {
             reserved_by_others.push(reservation.reference(&reserved.name));
         } else {
-            effects.extend(reservation.writes(reserved, claim, at));
+            effects.extend(reservation.writes(reserved, claim, table, at));
         }
     }
     if !reserved_by_others.is_empty() {
@@ -225,6 +231,7 @@ pub(super) fn pre_bind(
 impl ClaimReservation {
     /// Records in the table which writes were sent, and to which versions of the claims.
     fn mark_sent(&self, table: &mut ClaimTable) {
+        self.claims.iter().for_each(|claim| table.end_release(&claim.uid, &self.pod_uid));
         for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
             let version = table.get(&self.namespace, &claim.name).map(|claim| claim.metadata.resource_version.clone());
             table.mark_sent(&DeviceHolder::Claim(claim.uid.clone()), &version.unwrap_or_default());
@@ -247,12 +254,21 @@ impl ClaimReservation {
         }
     }
 
-    fn writes(&self, reserved: &ReservedClaim, claim: &ResourceClaim, at: WriteTime) -> Vec<Effect> {
-        if claim.status.allocation.is_some() && claim.is_reserved_for(&self.pod_uid) {
+    fn writes(
+        &self,
+        reserved: &ReservedClaim,
+        claim: &ResourceClaim,
+        table: &ClaimTable,
+        at: WriteTime,
+    ) -> Vec<Effect> {
+        let is_reserved =
+            claim.is_reserved_for(&self.pod_uid) && !table.is_releasing(&claim.metadata.uid, &self.pod_uid);
+        if claim.status.allocation.is_some() && is_reserved {
             return Vec::new();
         }
         let mut effects = Vec::new();
         let mut consumers = claim.status.reserved_for.clone();
+        consumers.retain(|consumer| consumer.uid != self.pod_uid);
         consumers.push(self.consumer());
         let mut metadata = json!({"uid": reserved.uid});
         let mut status = json!({"reservedFor": consumers});
@@ -318,6 +334,7 @@ impl ClaimReservation {
             name: self.pod_name.clone(),
             subresource: Some("status".to_owned()),
             patch: patch.to_string().into_bytes(),
+            patch_type: PatchType::Merge,
         }
     }
 
@@ -377,7 +394,45 @@ pub(super) fn deallocation(claim: &ResourceClaim) -> Effect {
         name: claim.metadata.name.clone(),
         subresource: Some("status".to_owned()),
         patch: json!({"metadata": metadata, "status": status}).to_string().into_bytes(),
+        patch_type: PatchType::Merge,
     }
+}
+
+/// Removes the pod from the pods that have reserved the claim. The allocation stays. The patch is strategic, so that it
+/// leaves the entries of other pods as they are, whichever version of the claim the plugin knows.
+fn release(claim: &ResourceClaim, pod_uid: &str) -> Effect {
+    let metadata = json!({"uid": claim.metadata.uid});
+    let status = json!({"reservedFor": [{"$patch": "delete", "uid": pod_uid}]});
+    Effect::Patch {
+        kind: CLAIM_KIND.to_owned(),
+        namespace: claim.metadata.namespace.clone(),
+        name: claim.metadata.name.clone(),
+        subresource: Some("status".to_owned()),
+        patch: json!({"metadata": metadata, "status": status}).to_string().into_bytes(),
+        patch_type: PatchType::StrategicMerge,
+    }
+}
+
+/// The effects that undo what PreBind wrote for the pod, as in `Unreserve` of kube-scheduler's plugin. `reservation` is
+/// `None` if the instance that reserved the claims was lost. A claim for extended resources that the table does not have
+/// yet is not deleted; the pod's next attempt uses it.
+pub(super) fn releases(call: &Call<'_>, table: &mut ClaimTable, reservation: Option<&ClaimReservation>) -> Vec<Effect> {
+    let namespace = call.table.symbols.text(call.pod.namespace);
+    let mut effects = Vec::new();
+    for name in pod_claims::known_names(call.pod) {
+        let Some(claim) = table.get(namespace, name).cloned() else { continue };
+        // A write that was sent may have succeeded although the claim does not show it yet.
+        let is_written = reservation.is_some_and(|reservation| reservation.is_sent && reservation.has(&claim));
+        if is_written || claim.is_reserved_for(&call.pod.uid) {
+            effects.push(release(&claim, &call.pod.uid));
+            table.begin_release(&claim.metadata.uid, &call.pod.uid);
+        }
+    }
+    if let Some(made) = table.extended_of(&call.pod.uid).cloned() {
+        effects.extend(deletion(&made));
+        table.give_up(&made);
+    }
+    effects
 }
 
 /// Deletes a claim that was created for extended resources, with its finalizer.
@@ -393,6 +448,7 @@ pub(super) fn deletion(claim: &ResourceClaim) -> Vec<Effect> {
             name: name.clone(),
             subresource: None,
             patch: json!({"metadata": metadata}).to_string().into_bytes(),
+            patch_type: PatchType::Merge,
         });
     }
     effects.push(Effect::Delete { kind: CLAIM_KIND.to_owned(), namespace, name });

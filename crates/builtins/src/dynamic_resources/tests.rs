@@ -6,6 +6,7 @@ mod gates;
 mod hints;
 mod node_shares;
 mod shared;
+mod unreserve;
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},

@@ -1,7 +1,7 @@
 //! The volumes that Reserve chose for a pod. PreBind writes the choice to the API server and waits until the
 //! PersistentVolume controller has bound every claim; Unreserve undoes it.
 
-use berth_framework::{Effect, ObjectRef};
+use berth_framework::{Effect, ObjectRef, PatchType};
 use berth_model::ClusterTable;
 use serde_json::{Value, json};
 
@@ -257,6 +257,7 @@ impl ObjectPatch {
             name: self.name.clone(),
             subresource: None,
             patch: patch.to_string().into_bytes(),
+            patch_type: PatchType::Merge,
         }
     }
 

@@ -49,15 +49,18 @@ fn ask_reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
     Ok(())
 }
 
-/// Informs every Reserve plugin, last to first, that the placement on `node` is given up. A plugin without time is
-/// informed later.
-pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
+/// Informs every Reserve plugin, last to first, that the placement on `node` is given up. Returns the effects, each with
+/// the plugin that asked. A plugin without time is informed later ([`Profile::deliver_message`]).
+pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Vec<(PluginIdx, Effect)> {
     let start = profile.meter().start(call.cycle);
+    let mut effects = Vec::new();
     let mut plugins = profile.each::<dyn Reserve>();
     while let Some((plugin, _)) = plugins.next_back(profile) {
-        profile.tell_unreserved(plugin, call, node);
+        let asked = profile.tell_unreserved(plugin, call, node);
+        effects.extend(asked.into_iter().map(|effect| (plugin, effect)));
     }
     profile.meter().end(start, UNRESERVE, Code::Success);
+    effects
 }
 
 /// The answers of the Permit plugins.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
-use berth_cluster::{Evicted, ObjectRef, PatchType, WriteError};
-use berth_framework::{CycleId, Effect, Point};
+use berth_cluster::{Evicted, ObjectRef, WriteError};
+use berth_framework::{CycleId, Effect, PatchType, Point};
 use berth_model::{BinaryId, KindRef};
 use berth_scheduler::{EventRecord, GrantedEffect, PodRef};
 use berth_telemetry::{
@@ -129,7 +129,7 @@ impl Executor {
 
     async fn request(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
         match effect {
-            Effect::Patch { kind, namespace, name, subresource, patch } => {
+            Effect::Patch { kind, namespace, name, subresource, patch, patch_type } => {
                 let object = self.place(&kind, namespace, name).await?;
                 let mut patch: Value = parse("patch", &patch)?;
                 if let Some(uid) = uid {
@@ -137,7 +137,7 @@ impl Executor {
                 }
                 let subresource = subresource.as_deref();
                 let span = self.begin_effect(cause, "PATCH", &object, subresource);
-                let patched = self.writer.patch_object(&object, subresource, PatchType::Merge, &patch).await;
+                let patched = self.writer.patch_object(&object, subresource, sent_as(patch_type), &patch).await;
                 span.end(&patched);
                 patched.map_err(|error| failed("patch", &object, &error))?;
             }
@@ -284,6 +284,14 @@ fn require_uid(patch: &mut Value, uid: &str) -> Result<()> {
         bail!("the patch names uid {named}, but the object has uid {uid}");
     }
     Ok(())
+}
+
+/// The patch type in the request to the API server.
+fn sent_as(patch_type: PatchType) -> berth_cluster::PatchType {
+    match patch_type {
+        PatchType::Merge => berth_cluster::PatchType::Merge,
+        PatchType::StrategicMerge => berth_cluster::PatchType::StrategicMerge,
+    }
 }
 
 fn parse(what: &str, json: &[u8]) -> Result<Value> {

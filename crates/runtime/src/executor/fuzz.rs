@@ -12,7 +12,7 @@ use axum::{
     extract::State,
     http::{StatusCode, Uri},
 };
-use berth_framework::{CycleId, Effect, ObjectRef};
+use berth_framework::{CycleId, Effect, ObjectRef, PatchType};
 use berth_scheduler::{GrantedEffect, HeldBytes};
 use berth_telemetry::{audit::AuditLog, metrics::Metrics, notices::PluginHistory};
 use fuzz_targets::{Random, rounds};
@@ -135,7 +135,10 @@ fn effect(random: &mut Random) -> Effect {
     let subresource = (random.below(2) == 0).then(|| name(random));
     let (namespace, name) = (name(random), name(random));
     match random.below(6) {
-        0 => Effect::Patch { kind, namespace, name, subresource, patch: body },
+        0 => {
+            let patch_type = if random.below(2) == 0 { PatchType::Merge } else { PatchType::StrategicMerge };
+            Effect::Patch { kind, namespace, name, subresource, patch: body, patch_type }
+        }
         1 => Effect::Create { kind, namespace, body },
         2 => Effect::Delete { kind, namespace, name },
         3 => Effect::Evict { namespace, name, uid: "u".to_owned(), message: "no\u{1b}[2J".to_owned() },

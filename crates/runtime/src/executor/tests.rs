@@ -9,7 +9,7 @@ use axum::{
     routing::{patch, post},
 };
 use berth_cluster::{ConnectOptions, RequestRate};
-use berth_framework::{CycleId, Effect};
+use berth_framework::{CycleId, Effect, PatchType};
 use berth_model::BinaryId;
 use berth_scheduler::{GrantedEffect, HeldBytes};
 use berth_telemetry::{
@@ -156,6 +156,7 @@ fn patch_claim_by(plugin: &str, pod: usize) -> Request {
         name: format!("claim-{pod}"),
         subresource: None,
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     };
     awaited(plugin, vec![GrantedEffect { effect: patch, uid: None }])
 }
@@ -260,7 +261,7 @@ async fn what_is_changed_still_has_the_uid_that_was_looked_at() {
     let patch = |name: &str, patch: &str| {
         let (kind, namespace, name, patch) =
             (kind.clone(), namespace.clone(), name.to_owned(), patch.as_bytes().to_vec());
-        Effect::Patch { kind, namespace, name, subresource: None, patch }
+        Effect::Patch { kind, namespace, name, subresource: None, patch, patch_type: PatchType::Merge }
     };
     let delete =
         |name: &str| Effect::Delete { kind: kind.clone(), namespace: namespace.clone(), name: name.to_owned() };
@@ -299,6 +300,30 @@ async fn what_is_changed_still_has_the_uid_that_was_looked_at() {
         assert!(matches!(bench.answer().await, Event::EffectsFinished { result: Err(_), .. }), "{broken}");
     }
     assert!(bench.changed.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn at_unreserve_an_effect_that_fails_does_not_stop_the_next() {
+    let patch = |patch: &str| Effect::Patch {
+        kind: "v1/PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "claim".to_owned(),
+        subresource: None,
+        patch: patch.as_bytes().to_vec(),
+        patch_type: PatchType::StrategicMerge,
+    };
+    for (point, expected) in [(Point::PreBind, None), (Point::Reserve, Some(json!({"metadata": {"uid": "its-uid"}})))] {
+        let effects = ["[]", "{}"].map(|it| GrantedEffect { effect: patch(it), uid: Some("its-uid".into()) });
+        let mut request = awaited("DynamicResources", effects.into());
+        if let Request::AwaitedEffects(effects) = &mut request {
+            effects.point = point;
+        }
+        let mut bench = Bench::new().await;
+        bench.release.send_replace(true);
+        bench.ask(0, request).await;
+        assert!(matches!(bench.answer().await, Event::EffectsFinished { result: Err(_), .. }));
+        assert_eq!(bench.changed.try_recv().ok(), expected, "{point:?}");
+    }
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ fn built_in(kind: &Kind, path: &[&str]) -> ListType {
     let key = match (*parent, *field) {
         ("metadata", "finalizers") => return ListType::Set,
         ("spec", "podCIDRs") if kind.plural == "nodes" => return ListType::Set,
-        ("metadata", "ownerReferences") => "uid",
+        ("metadata", "ownerReferences") | ("status", "reservedFor") => "uid",
         ("spec", "ports") if kind.plural == "services" => "port",
         (_, "conditions") | ("status", "addresses") => "type",
         (_, "containers" | "initContainers" | "ephemeralContainers" | "imagePullSecrets" | "env" | "volumes") => "name",

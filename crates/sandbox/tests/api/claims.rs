@@ -97,6 +97,25 @@ async fn a_shared_claim_is_given_back_by_the_last_pod() {
     cluster.0.stop().await;
 }
 
+/// kube-scheduler's Unreserve removes a pod in this way.
+#[tokio::test]
+async fn a_strategic_merge_patch_removes_one_reservation() {
+    let cluster = Cluster::start().await;
+    cluster.create(CLAIMS, json!({"metadata": {"name": "shared"}, "spec": devices()})).await;
+    let named = json!({"name": "gpu", "resourceClaimName": "shared"});
+    let a = cluster.create(PODS, pod("a", pod_with(named.clone()))).await;
+    let b = cluster.create(PODS, pod("b", pod_with(named))).await;
+    allocate(&cluster, "shared", &[&a, &b]).await;
+    let gone = json!({"$patch": "delete", "uid": a["metadata"]["uid"]});
+    let patch = json!({"status": {"reservedFor": [gone]}});
+    let target = format!("{CLAIMS}/shared/status");
+    let left = cluster.patch("application/strategic-merge-patch+json", &target, patch).await;
+    let uids: Vec<&Value> =
+        left["status"]["reservedFor"].as_array().expect("a list").iter().map(|it| &it["uid"]).collect();
+    assert_eq!(uids, [&b["metadata"]["uid"]]);
+    cluster.0.stop().await;
+}
+
 #[tokio::test]
 async fn an_allocated_claim_in_use_waits_with_its_deletion() {
     let cluster = Cluster::start().await;

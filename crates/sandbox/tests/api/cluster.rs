@@ -47,7 +47,11 @@ impl Cluster {
     }
 
     pub(crate) async fn merge(&self, target: &str, patch: Value) -> Value {
-        let headers = [("content-type", "application/merge-patch+json")];
+        self.patch("application/merge-patch+json", target, patch).await
+    }
+
+    pub(crate) async fn patch(&self, content_type: &str, target: &str, patch: Value) -> Value {
+        let headers = [("content-type", content_type)];
         let answer = send(self.0.address(), "PATCH", target, &headers, &patch.to_string()).await;
         assert_eq!(answer.status, 200, "{target}: {}", answer.body);
         answer.json()

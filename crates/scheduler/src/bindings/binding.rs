@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_cache::Assumed;
-use berth_framework::{Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, run, run::PreFlights};
+use berth_framework::{
+    Call, Code, CycleId, Effect, ExtenderIdx, PluginIdx, Point, Profile, Start, run, run::PreFlights,
+};
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
@@ -227,10 +229,23 @@ impl Binding {
         answer
     }
 
-    /// Gives back what the plugins reserved for the pod.
-    pub(super) fn unreserve(&self, context: &mut Context) {
-        self.call(context, run::unreserve);
+    /// Lets the plugins give back what they reserved for the pod. Returns the effects that the plugins ask for.
+    pub(super) fn ask_unreserve(&self, context: &mut Context) -> Vec<(PluginIdx, Effect)> {
+        let effects = self.call(context, run::unreserve).unwrap_or_default();
         context.unshare_facts(self.pod().scheduler_name, self.cycle());
+        effects
+    }
+
+    /// Whether PreBind or Bind plugins may have been called.
+    pub(super) fn is_past_permit(&self) -> bool {
+        match self.stage {
+            Stage::Permit(_) => false,
+            Stage::PreBind(_)
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
+            | Stage::Shutdown => true,
+        }
     }
 
     /// Calls like [`Self::call_and_share`], but with the pod as the API server shows it now, for a plugin that waited for

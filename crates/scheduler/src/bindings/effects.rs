@@ -11,7 +11,7 @@ use super::{
     peers::Peers,
 };
 use crate::{
-    action::{Notice, PluginEffects},
+    action::{Notice, PluginEffects, Request},
     context::{Context, PodEvent},
     effect_bytes::{MAX_BYTES, bytes_of},
 };
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct Origin<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     pub(crate) cycle: CycleId,
-    /// The extension point at which the plugin was asked.
+    /// The extension point at which the plugin was asked. Reserve stands for Unreserve, since Reserve has no effects.
     pub(crate) point: Point,
     pub(crate) plugin: PluginIdx,
 }
@@ -125,6 +125,21 @@ pub(crate) fn carry_out_each(
     }
     refused.report(context, pod);
     CarriedOut { for_host, refused: messages }
+}
+
+/// Carries out the effects of plugins at Unreserve. Each effect is granted or refused by itself. No pod waits for the
+/// effects.
+pub(super) fn undo(
+    context: &mut Context,
+    peers: &mut Peers<'_>,
+    pod: &Arc<Pod>,
+    cycle: CycleId,
+    effects: Vec<(PluginIdx, Effect)>,
+) {
+    for (plugin, effects) in carry_out_each(context, peers, pod, effects).for_host {
+        let request = Origin { pod, cycle, point: Point::Reserve, plugin }.request(context, effects);
+        context.request(pod, Request::Effects(request));
+    }
 }
 
 /// A refused effect. The effect was not granted, or is invalid.

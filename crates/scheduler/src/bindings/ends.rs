@@ -11,6 +11,8 @@ use berth_model::Pod;
 use super::{
     binding::{Binding, Choice},
     binding_failure::BindingFailure,
+    effects,
+    peers::Peers,
 };
 use crate::{
     action::{AttemptOutcome, Level, Notice},
@@ -46,9 +48,9 @@ impl Binding {
     }
 
     /// Ends a failed attempt: everything is released, and the pod returns to the queue.
-    pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
+    pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context, peers: &mut Peers<'_>) {
         self.leave(Code::Error, context);
-        self.unreserve(context);
+        self.unreserve(context, peers);
         let ending = self.ending();
         let Binding { record, choice, assumed, .. } = self;
         let pod = Arc::clone(&record.pod);
@@ -75,15 +77,34 @@ impl Binding {
     }
 
     /// Ends the attempt of a pod that was deleted. Everything is released, and no report is made.
-    pub(super) fn abandon(self, context: &mut Context) {
-        let pod = self.release(context);
+    pub(super) fn abandon(self, context: &mut Context, peers: &mut Peers<'_>) {
+        self.unreserve(context, peers);
+        let pod = self.leave_in_cache(context);
         context.cache_mut().remove_pod(&pod.uid);
         context.move_all(&changes::pod_deleted(&pod));
     }
 
+    /// Ends the attempt of a pod that another scheduler bound. The pod may need what the plugins wrote for it, so the
+    /// effects of Unreserve are not carried out.
+    pub(super) fn release(self, context: &mut Context) {
+        drop(self.ask_unreserve(context));
+        drop(self.leave_in_cache(context));
+    }
+
+    /// Gives back what the plugins reserved for the pod, and carries out the effects that the plugins ask for.
+    fn unreserve(&self, context: &mut Context, peers: &mut Peers<'_>) {
+        let scheduler_name = self.pod().scheduler_name;
+        if self.is_past_permit() && context.have_time(scheduler_name) {
+            // The plugins may undo what their effects wrote, so they see it, if they have time. If a replica cannot be
+            // updated, the plugin's next question reports this.
+            let _ = context.sync(scheduler_name);
+        }
+        let effects = self.ask_unreserve(context);
+        effects::undo(context, peers, self.pod(), self.cycle(), effects);
+    }
+
     /// Ends the attempt but leaves the pod in the cache, which has the state that the API server shows.
-    pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
-        self.unreserve(context);
+    fn leave_in_cache(self, context: &mut Context) -> Arc<Pod> {
         self.trace_end(None, context);
         let Binding { record, choice, assumed, .. } = self;
         assumed.settled();

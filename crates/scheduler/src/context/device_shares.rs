@@ -57,7 +57,7 @@ impl Context {
 
 /// The entries that the effect writes; `None` if it is no patch of them in the status of this pod.
 fn written(effect: &Effect, pod: &Pod, table: &ClusterTable) -> Option<Vec<NodeAllocatableClaimStatus>> {
-    let Effect::Patch { kind, namespace, name, subresource, patch } = effect else { return None };
+    let Effect::Patch { kind, namespace, name, subresource, patch, .. } = effect else { return None };
     let is_status = kind == "v1/Pod" && subresource.as_deref() == Some("status");
     if !is_status || **name != *pod.name || **namespace != *table.symbols.text(pod.namespace) {
         return None;

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use berth_cache::Cache;
 use berth_framework::{
-    Clock, Code, CycleId, Extenders, Fact, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime, Start,
-    TraceSampling, UnlistedKind, run::Refusal,
+    Clock, Code, CycleId, Extenders, Fact, LateEffects, Measured, ObjectKind, PluginIdx, Profile, SchedulingTime,
+    Start, TraceSampling, UnlistedKind, run::Refusal,
 };
 use berth_model::{BinaryId, PodUid, Sym};
 use berth_queue::{Queue, QueuedPod};
@@ -223,15 +223,17 @@ impl Context {
         self.profiles.why_no_time(scheduler_name).is_none()
     }
 
-    /// Passes waiting messages to plugins, as far as the plugins and the turn have time.
-    pub(crate) fn deliver_messages(&mut self) {
-        let now = self.outbox.now();
+    /// Passes waiting messages to plugins, as far as the plugins and the turn have time. Returns the effects that the
+    /// plugins ask for.
+    pub(crate) fn deliver_messages(&mut self) -> Vec<LateEffects> {
+        let (now, mut late) = (self.outbox.now(), Vec::new());
         for scheduler_name in self.profiles.with_messages() {
             while self.has_room()
-                && self.profiles.get_mut(scheduler_name).is_some_and(|it| it.deliver_message(now, self.cache.table()))
-            {
-            }
+                && let Some(profile) = self.profiles.get_mut(scheduler_name)
+                && profile.deliver_message(now, self.cache.table(), &mut late)
+            {}
         }
+        late
     }
 
     /// Asks plugins again that had no time for PreEnqueue, about the pods that these plugins could not judge, as far as

@@ -1,7 +1,7 @@
 //! With the gate DRANodeAllocatableResources (KEP-5517), the amounts that devices take from a node count from Reserve
 //! on, or from the effects of PreBind on.
 
-use berth_framework::{Effect, FACTS_API_VERSION, Fact, Grants, PermitVerdict};
+use berth_framework::{Effect, FACTS_API_VERSION, Fact, Grants, PatchType, PermitVerdict};
 use berth_model::{Feature, Features, NodeIdx, Sym, Time};
 use serde_json::{Value, json};
 
@@ -35,6 +35,7 @@ fn write() -> Effect {
         name: "a".to_owned(),
         subresource: Some("status".to_owned()),
         patch: patch.to_string().into_bytes(),
+        patch_type: PatchType::Merge,
     }
 }
 

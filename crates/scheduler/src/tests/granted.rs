@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Effect, EffectKind, Grants, Namespaces, ObjectKind, ObjectRef, ObjectRule, Permission, PermitVerdict,
+    Effect, EffectKind, Grants, Namespaces, ObjectKind, ObjectRef, ObjectRule, PatchType, Permission, PermitVerdict,
     PostFilterOutcome, RuleObjects, Status, Verb,
 };
 use berth_model::{NodeIdx, ObjectKey, api};
@@ -47,6 +47,7 @@ fn patch(kind: &str, subresource: Option<&str>, namespace: &str, name: &str) -> 
         name: name.to_owned(),
         subresource: subresource.map(str::to_owned),
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     }
 }
 

@@ -51,6 +51,7 @@ pub(super) struct Script {
     pub(super) is_component: bool,
     pub(super) permit_effects: Vec<Effect>,
     pub(super) refuse_reserve: Option<Status>,
+    pub(super) unreserve: Vec<Effect>,
     pub(super) pre_bind: Vec<Effect>,
     pub(super) refuse_pre_bind: Option<Status>,
     /// The answer of PreBindPreFlight. By default, it depends on whether PreBind has work, and does not allow parallel
@@ -312,8 +313,9 @@ impl Reserve for Fake {
         self.with(|script| script.time_for_reserve = script.time_for_reserve.map(|left| left.saturating_sub(1)));
         self.with(|script| script.refuse_reserve.clone()).unwrap_or_else(Status::success)
     }
-    fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Vec<Effect> {
         self.note(format!("{} unreserve {} {}", self.manifest.version, call.pod.name, node.0));
+        self.with(|script| script.unreserve.clone())
     }
 }
 

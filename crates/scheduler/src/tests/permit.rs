@@ -1,6 +1,6 @@
 //! Pods that wait on Permit, and PreBind plugins that wait for the host.
 
-use berth_framework::{DeltaSource as _, Effect, ObjectRef, PermitVerdict, Point, Status};
+use berth_framework::{DeltaSource as _, Effect, ObjectRef, PatchType, PermitVerdict, Point, Status};
 
 use super::{
     kit::{Bench, Factory, awaited, bind_finished, binds, effects_finished, events, pod, pod_maker},
@@ -269,6 +269,7 @@ fn binding_waits_for_the_effects_of_pre_bind() {
         name: "claim".to_owned(),
         subresource: None,
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     };
     let mut bench = Bench::with_nodes(1, 4);
     bench.script(|script| script.pre_bind = vec![patch.clone()]);
@@ -305,6 +306,7 @@ fn binding_comes_after_what_else_the_bind_plugin_asked_for() {
         name: "map".to_owned(),
         subresource: None,
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     };
     for result in [Ok(()), Err("denied")] {
         let mut bench = Bench::with_nodes(1, 4);

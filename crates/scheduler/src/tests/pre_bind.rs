@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Code, Effect, Grants, ObjectRef, PermitVerdict, Point, PreFlight, Status};
+use berth_framework::{Code, Effect, Grants, ObjectRef, PatchType, PermitVerdict, Point, PreFlight, Status};
 use berth_model::ObjectKey;
 
 use super::kit::{Bench, Fake, Shared, binds, events, node, pod};
@@ -29,6 +29,7 @@ fn patch(name: &str) -> Effect {
         name: name.to_owned(),
         subresource: None,
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     }
 }
 

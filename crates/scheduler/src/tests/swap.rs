@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Effect, Grants, PermitVerdict, Point};
+use berth_framework::{Effect, Grants, PatchType, PermitVerdict, Point};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange, Supervision};
@@ -289,6 +289,7 @@ fn two_pre_binds() -> (Bench, Shared) {
         name: name.to_owned(),
         subresource: None,
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     };
     script.lock().expect("one thread").pre_bind = vec![patch("first")];
     other.lock().expect("one thread").pre_bind = vec![patch("second")];

@@ -12,8 +12,8 @@ use std::{
 
 use berth_framework::{
     Bind, Call, Clock, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Explain, Failure,
-    Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
-    PluginAccount, PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind,
+    Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, PatchType, Permit, PermitVerdict,
+    Plugin, PluginAccount, PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind,
     PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach,
     RejectedNodes, Reserve, Reuse, SchedulingTime, Score, Share, Sign, Status,
 };
@@ -197,8 +197,9 @@ impl Reserve for Watched {
         self.enter("reserve", &call.pod.name).reserved.insert(call.pod.name.to_string());
         Status::success()
     }
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.enter("unreserve", &call.pod.name).reserved.remove(&*call.pod.name);
+        Vec::new()
     }
 }
 
@@ -233,7 +234,14 @@ impl PreBind for Watched {
         };
         Ok(match *n_asked {
             1 => vec![wait()],
-            2 => vec![Effect::Patch { kind, namespace, name, subresource: None, patch: b"{}".to_vec() }],
+            2 => vec![Effect::Patch {
+                kind,
+                namespace,
+                name,
+                subresource: None,
+                patch: b"{}".to_vec(),
+                patch_type: PatchType::Merge,
+            }],
             _ => Vec::new(),
         })
     }

@@ -3,7 +3,7 @@
 use berth_model::ObjectKey;
 use std::sync::Arc;
 
-use berth_framework::{DeltaSource as _, Effect, Grants, ObjectRef};
+use berth_framework::{DeltaSource as _, Effect, Grants, ObjectRef, PatchType};
 
 use super::kit::{Bench, Shared, awaited, bind_finished, binds, effects_finished, events, node, pod, terminating};
 use crate::{Action, Event, PodRequest, Request, StatusChange};
@@ -42,6 +42,7 @@ pub(super) fn patch() -> Effect {
         name: "data".to_owned(),
         subresource: None,
         patch: b"{}".to_vec(),
+        patch_type: PatchType::Merge,
     }
 }
 

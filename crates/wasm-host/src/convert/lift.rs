@@ -5,8 +5,8 @@
 //! allowed in their place.
 
 use berth_framework::{
-    ClusterEvent, Code, Effect, Fact, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome,
-    Preemption, RejectedNodes, Removal, Status,
+    ClusterEvent, Code, Effect, Fact, Manifest, Needs, ObjectKind, ObjectRef, PatchType, PermitVerdict,
+    PostFilterOutcome, Preemption, RejectedNodes, Removal, Status,
 };
 use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
@@ -223,10 +223,14 @@ const MAX_BODY_BYTES: usize = 3 << 20;
 fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
     Ok(match effect {
         types::Effect::Bind => Effect::Bind,
-        types::Effect::Patch(types::Patch { object, subresource, body }) => {
+        types::Effect::Patch(types::Patch { object, subresource, body, patch_type }) => {
             let ObjectRef { kind, namespace, name } = object_ref(object)?;
             subresource.as_deref().map_or(Ok(()), names::subresource)?;
-            Effect::Patch { kind, namespace, name, subresource, patch: self::body(body)? }
+            let patch_type = match patch_type {
+                types::PatchType::Merge => PatchType::Merge,
+                types::PatchType::StrategicMerge => PatchType::StrategicMerge,
+            };
+            Effect::Patch { kind, namespace, name, subresource, patch: self::body(body)?, patch_type }
         }
         types::Effect::Create(types::NewObject { kind, namespace, body }) => {
             names::kind_ref(&kind)?;

@@ -363,15 +363,16 @@ impl Reserve for ComponentPlugin {
         answer.err().unwrap_or_else(Status::success)
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Vec<Effect> {
         // An instance has something to undo only if it knows the cycle.
         if !self.begun.contains(&call.cycle) {
-            return;
+            return Vec::new();
         }
         let answer = self.tell_in_cycle(call, "unreserve", |context, cycle| {
-            Ok(guest(&context.exports.reserve)?.call_unreserve(context.store, cycle, node.0)?)
+            let effects = guest(&context.exports.reserve)?.call_unreserve(context.store, cycle, node.0)?;
+            Ok(lift::effects(effects, context.limits)?)
         });
-        self.note(answer);
+        self.note(answer).flatten().unwrap_or_default()
     }
 }
 

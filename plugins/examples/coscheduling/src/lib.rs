@@ -163,13 +163,14 @@ impl Reserve for Coscheduling {
     }
 
     /// If the time of a waiting member ended or the member was rejected, its group begins its rest.
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         if self.gathering.is_waiting(call.cycle)
             && let Some(group) = self.groups.of(call)
         {
             self.begin_rest(&group);
         }
         self.gathering.leave(call.cycle);
+        Vec::new()
     }
 }
 

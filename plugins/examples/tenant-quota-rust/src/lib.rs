@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_sdk::{
-    framework::{Call, ClusterEvent, Configure, ConfigureError, Follow, Manifest, Needs, PreFilter, Reserve, Status},
+    framework::{
+        Call, ClusterEvent, Configure, ConfigureError, Effect, Follow, Manifest, Needs, PreFilter, Reserve, Status,
+    },
     model::{ClusterTable, NodeIdx, Pod, PodUid},
 };
 use serde::Deserialize;
@@ -100,7 +102,8 @@ impl Reserve for TenantQuota {
         Status::success()
     }
 
-    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Vec<Effect> {
         self.held.remove(&call.pod.uid);
+        Vec::new()
     }
 }

@@ -87,8 +87,8 @@ static berth_verdict reserve(const berth_pod *pod, berth_row node) {
   return berth_pass();
 }
 
-static void unreserve(const berth_pod *pod, berth_row node) {
-  (void)node;
+static void unreserve(const berth_pod *pod, berth_row node, struct berth_effects *effects) {
+  (void)node, (void)effects;
   give_back(pod);
 }
 

@@ -13,3 +13,4 @@ import (
 type CycleId = uint64
 type Row = uint32
 type Status = berth_scheduler_types.Status
+type Effect = berth_scheduler_types.Effect

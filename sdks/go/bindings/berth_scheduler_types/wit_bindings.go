@@ -526,12 +526,24 @@ type NewObject struct {
 	Body []uint8
 }
 
+const (
+	// A JSON merge patch (RFC 7396). It replaces lists as a whole.
+	PatchType_Merge uint8 = 0
+	// A strategic merge patch of Kubernetes. It can change or remove single elements of a list, even if the plugin does not
+	// know the list's other elements. The API server accepts it only for kinds that are built into Kubernetes.
+	PatchType_StrategicMerge uint8 = 1
+)
+
+// The format of a patch.
+type PatchType = uint8
+
 type Patch struct {
 	Object ObjectRef
 	// The name of a subresource, such as `status`.
 	Subresource witTypes.Option[string]
-	// A JSON merge patch (RFC 7396).
-	Body []uint8
+	// The patch as JSON.
+	Body      []uint8
+	PatchType PatchType
 }
 
 type Event struct {
@@ -562,8 +574,8 @@ type Wait struct {
 const (
 	// Binds the pod of this cycle to the node chosen for it.
 	Effect_Bind uint8 = 0
-	// Applies a JSON merge patch to an object. If the patch contains `metadata.resourceVersion` and the object has changed
-	// since this version, the patch fails.
+	// Patches an object. If the patch contains `metadata.resourceVersion` and the object has changed since this version,
+	// the patch fails.
 	Effect_Patch uint8 = 1
 	// Creates an object.
 	Effect_Create uint8 = 2

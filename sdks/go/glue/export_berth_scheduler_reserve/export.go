@@ -16,6 +16,10 @@ func Reserve(cycle uint64, node uint32) wit.Result[wit.Unit, berth_scheduler_typ
 	}))
 }
 
-func Unreserve(cycle uint64, node uint32) {
-	guest.Answer(cycle, func(pod *berth.Pod) { berth.Registered().(berth.Reserver).Unreserve(pod, guest.Node(node)) })
+func Unreserve(cycle uint64, node uint32) []berth_scheduler_types.Effect {
+	var effects []berth_scheduler_types.Effect
+	guest.Answer(cycle, func(pod *berth.Pod) {
+		effects = guest.Effects("Unreserve", berth.Registered().(berth.Reserver).Unreserve(pod, guest.Node(node)))
+	})
+	return effects
 }

@@ -58,8 +58,12 @@ func toEffect(effect berth.Effect) (berth_scheduler_types.Effect, bool) {
 	case berth.Bind:
 		return berth_scheduler_types.MakeEffectBind(), true
 	case berth.Patch:
+		patchType := berth_scheduler_types.PatchType_Merge
+		if it.Strategic {
+			patchType = berth_scheduler_types.PatchType_StrategicMerge
+		}
 		return berth_scheduler_types.MakeEffectPatch(berth_scheduler_types.Patch{
-			Object: object(it.Object), Subresource: optional(it.Subresource), Body: it.Body,
+			Object: object(it.Object), Subresource: optional(it.Subresource), Body: it.Body, PatchType: patchType,
 		}), true
 	case berth.Create:
 		return berth_scheduler_types.MakeEffectCreate(berth_scheduler_types.NewObject{

@@ -94,7 +94,12 @@ static berth_verdict reserve(const berth_pod *pod, berth_row node) {
   return berth_pass();
 }
 
-static void unreserve(const berth_pod *pod, berth_row node) { note("unreserve", pod, node); }
+static void unreserve(const berth_pod *pod, berth_row node, struct berth_effects *effects) {
+  note("unreserve", pod, node);
+  if (is(pod, "plain")) return;
+  berth_strategic_patch(effects, "v1/Pod", berth_text(pod->namespace_), name_of(pod), "status",
+                        "{\"status\": {\"conditions\": [{\"$patch\": \"delete\", \"type\": \"Held\"}]}}");
+}
 
 static berth_verdict permit(const berth_pod *pod, berth_row node, uint64_t *milliseconds, struct berth_effects *effects) {
   (void)node;

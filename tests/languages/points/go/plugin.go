@@ -123,8 +123,14 @@ func (points *points) Reserve(pod *berth.Pod, node *berth.Node) *berth.Rejection
 	return nil
 }
 
-func (points *points) Unreserve(pod *berth.Pod, node *berth.Node) {
+func (points *points) Unreserve(pod *berth.Pod, node *berth.Node) []berth.Effect {
 	points.write("unreserve", pod, node)
+	if pod.Name == "plain" {
+		return nil
+	}
+	self := berth.ObjectRef{Kind: "v1/Pod", Namespace: pod.Namespace, Name: pod.Name}
+	body := `{"status": {"conditions": [{"$patch": "delete", "type": "Held"}]}}`
+	return []berth.Effect{berth.Patch{Object: self, Subresource: "status", Body: []byte(body), Strategic: true}}
 }
 
 func (*points) Permit(pod *berth.Pod, _ *berth.Node) (verdict berth.Verdict) {

@@ -65,7 +65,12 @@ export default {
     return null;
   },
 
-  unreserve: (pod, node) => void diary.push(`unreserve ${pod.name} ${node.name}`),
+  unreserve(pod, node) {
+    diary.push(`unreserve ${pod.name} ${node.name}`);
+    if (pod.name === "plain") return;
+    const body = { status: { conditions: [{ $patch: "delete", type: "Held" }] } };
+    return [effects.strategicPatch("v1/Pod", pod.namespace, pod.name, body, "status")];
+  },
 
   permit(pod) {
     if (pod.name === "denied") return reject("not today");

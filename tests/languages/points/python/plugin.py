@@ -94,6 +94,9 @@ class Points:
 
     def unreserve(self, pod, node):
         self.diary.append(f"unreserve {pod.name} {node.name}")
+        if pod.name != "plain":
+            body = {"status": {"conditions": [{"$patch": "delete", "type": "Held"}]}}
+            return [effects.strategic_patch("v1/Pod", pod.namespace, pod.name, body, subresource="status")]
 
     def permit(self, pod, node):
         match pod.name:

@@ -431,7 +431,10 @@ fn the_guide_lists_the_functions_of_effects() {
     let js = js.filter_map(|line| Some(line.strip_prefix("  ")?.split_once([':', '('])?.0));
     for (page, functions) in [("python", python.collect::<Vec<_>>()), ("javascript", js.collect())] {
         let text = read(&format!("docs/src/languages/{page}.md"));
-        let is_name = |name: &&str| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_lowercase());
+        let is_name = |name: &&str| {
+            let is_public = name.starts_with(|letter: char| letter.is_ascii_lowercase());
+            is_public && name.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_')
+        };
         let functions: Vec<&str> = functions.into_iter().filter(is_name).collect();
         assert!(functions.len() >= 11, "{functions:?}");
         for name in functions {

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, sync::Arc};
 use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_framework::{
-    Call, ClusterEvent, DryRun, Effect, EventSubject, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
+    Call, ClusterEvent, DryRun, Effect, EventSubject, Failure, HintCall, ObjectRef, PatchType, PermitVerdict, Plugin,
     PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Reach, RejectedNodes, Removal, Status,
 };
 use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api, pod::Owner};
@@ -360,13 +360,15 @@ fn binding(scene: &mut Scene) -> Result<()> {
     let (refused, free, plain, a) = (scene.pod("refused")?, scene.pod("free")?, scene.pod("plain")?, scene.row("a")?);
     let status = scene.call(&refused, |plugin, call| Ok(point!(plugin, reserve).reserve(call, a)))?;
     ensure!(status == Status::unschedulable("no room on a"), "{status:?}");
-    let status = scene.call(&free, |plugin, call| {
-        let reserve = point!(plugin, reserve);
-        let status = reserve.reserve(call, a);
-        reserve.unreserve(call, a);
-        Ok(status)
-    })?;
-    ensure!(status.is_success(), "{status:?}");
+    let [undone, nothing] = [&free, &plain].map(|pod| {
+        scene.call(pod, |plugin, call| {
+            let reserve = point!(plugin, reserve);
+            Ok((reserve.reserve(call, a), reserve.unreserve(call, a)))
+        })
+    });
+    let (undone, nothing) = (undone?, nothing?);
+    ensure!(undone.0.is_success() && nothing == (Status::success(), Vec::new()), "{undone:?} {nothing:?}");
+    check_unreserve(&undone.1)?;
 
     let held = vec![
         Effect::Allow { uid: "u-1".into() },
@@ -410,9 +412,21 @@ fn binding(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
+/// Checks the effects of Unreserve about the pod `free`.
+fn check_unreserve(effects: &[Effect]) -> Result<()> {
+    let [Effect::Patch { kind, namespace, name, subresource, patch, patch_type: PatchType::StrategicMerge }] = effects
+    else {
+        anyhow::bail!("{effects:?}")
+    };
+    ensure!([kind, namespace, name] == ["v1/Pod", "default", "free"] && subresource.as_deref() == Some("status"));
+    let expected = json!({"status": {"conditions": [{"$patch": "delete", "type": "Held"}]}});
+    ensure!(serde_json::from_slice::<Value>(patch)? == expected, "{effects:?}");
+    Ok(())
+}
+
 fn check_pre_bind(effects: &[Effect]) -> Result<()> {
     let [
-        Effect::Patch { kind, namespace, name, subresource, patch },
+        Effect::Patch { kind, namespace, name, subresource, patch, patch_type: PatchType::Merge },
         Effect::Create { kind: made, body, .. },
         rest @ ..,
     ] = effects
@@ -451,7 +465,8 @@ fn words(scene: &mut Scene) -> Result<()> {
 fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
     let diary = point!(scene.harness.plugin(), state).snapshot();
     let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();
-    ensure!(lines == BTreeSet::from(["bound free a", "reserve free a", "unreserve free a"]), "{lines:?}");
+    let expected = ["bound free a", "reserve free a", "reserve plain a", "unreserve free a", "unreserve plain a"];
+    ensure!(lines == BTreeSet::from(expected), "{lines:?}");
     let mut next = factory.build("null")?;
     let state = point!(next, state);
     let refused = state.restore(b"bad");

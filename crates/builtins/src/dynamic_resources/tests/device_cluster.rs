@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRun, Effect, EventSubject, Failure, HintCall, Plugin, Removal, SchedulingTime,
-    SearchLength, Status,
+    Call, ClusterEvent, CycleId, DryRun, Effect, EventSubject, Failure, HintCall, PatchType, Plugin, Removal,
+    SchedulingTime, SearchLength, Status,
 };
 use berth_model::{NodeIdx, ObjectKey, Pod, Time};
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ impl DeviceCluster {
             (kind.rsplit('/').next().unwrap().to_owned(), namespace.to_owned(), name.to_owned())
         };
         match effect {
-            Effect::Patch { kind, namespace, name, patch, subresource } => {
+            Effect::Patch { kind, namespace, name, patch, subresource, patch_type } => {
                 let key = key(kind, namespace, name);
                 if key.0 == "Pod" {
                     return;
@@ -125,7 +125,10 @@ impl DeviceCluster {
                     assert!(wanted.is_null() || *wanted == object["metadata"][field], "conflict: {patch}");
                 }
                 assert_eq!(subresource.is_some(), patch.get("status").is_some(), "{patch}");
-                merge(&mut object, &patch);
+                match patch_type {
+                    PatchType::Merge => merge(&mut object, &patch),
+                    PatchType::StrategicMerge => release(&mut object, &patch),
+                }
                 self.put(&key.0, object);
             }
             Effect::Create { kind, namespace, body } => {
@@ -205,6 +208,11 @@ impl DeviceCluster {
             .map_err(|status| show(&status))
     }
 
+    /// The effects of Unreserve on `node-1`.
+    pub(super) fn unreserve(&mut self, cycle: u64, pod: &Pod) -> Vec<Effect> {
+        self.call(cycle, pod, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)))
+    }
+
     pub(super) fn post_filter(&mut self, cycle: u64, pod: &Pod) -> (String, Vec<Effect>) {
         let outcome = self
             .call(cycle, pod, |plugin, call| {
@@ -224,5 +232,14 @@ impl DeviceCluster {
             self.perform(&effect);
         }
         self.plugin.end_cycle(CycleId(cycle));
+    }
+}
+
+/// Applies a strategic merge patch that only removes entries of `status.reservedFor`.
+fn release(claim: &mut Value, patch: &Value) {
+    let gone = patch["status"]["reservedFor"].as_array().unwrap();
+    assert!(gone.iter().all(|entry| entry["$patch"] == "delete"), "{patch}");
+    if let Some(reserved) = claim.pointer_mut("/status/reservedFor").and_then(Value::as_array_mut) {
+        reserved.retain(|entry| !gone.iter().any(|it| it["uid"] == entry["uid"]));
     }
 }

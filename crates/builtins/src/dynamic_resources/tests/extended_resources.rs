@@ -93,6 +93,26 @@ fn a_claim_that_was_made_in_vain_is_deleted() {
     assert_eq!(cluster.verdicts(2, &pod), ["", NO_DEVICES, ""]);
 }
 
+/// kube-scheduler deletes the claim in Unreserve.
+#[test]
+fn the_claim_of_a_failed_binding_is_deleted() {
+    let mut cluster = extended_world();
+    let pod = cluster.pod("p", &[], asking(&[("main", json!(2))], &[]));
+    for is_seen in [false, true] {
+        let cycle = 1 + u64::from(is_seen);
+        assert_eq!(cluster.verdicts(cycle, &pod), ["", NO_DEVICES, ""]);
+        assert_eq!(cluster.reserve(cycle, &pod, 0), "");
+        for effect in cluster.pre_bind(cycle, &pod, 0).unwrap().iter().filter(|_| is_seen) {
+            cluster.perform(effect);
+        }
+        let effects = cluster.unreserve(cycle, &pod);
+        assert_eq!(effects.len(), if is_seen { 2 } else { 0 }, "{effects:?}");
+        effects.iter().for_each(|effect| cluster.perform(effect));
+        cluster.plugin.end_cycle(CycleId(cycle));
+    }
+    assert_eq!(cluster.verdicts(3, &pod), ["", NO_DEVICES, ""]);
+}
+
 /// KEP-5004, "init containers": they use the devices of containers that start later.
 #[test]
 fn init_containers_reuse_devices() {

@@ -1,6 +1,6 @@
 //! The way from Reserve to bound claims: assumptions, patches, waiting, and failures on the way.
 
-use berth_framework::ObjectRef;
+use berth_framework::{ObjectRef, PatchType};
 
 use super::*;
 
@@ -23,7 +23,9 @@ fn waits_for(effect: &Effect) -> Vec<String> {
 }
 
 fn patch(effect: &Effect) -> (String, Value) {
-    let Effect::Patch { kind, namespace, name, subresource: None, patch } = effect else { panic!("{effect:?}") };
+    let Effect::Patch { kind, namespace, name, subresource: None, patch, patch_type: PatchType::Merge } = effect else {
+        panic!("{effect:?}")
+    };
     (format!("{kind} {namespace}/{name}"), serde_json::from_slice(patch).unwrap())
 }
 
