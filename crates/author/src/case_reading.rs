@@ -39,18 +39,10 @@ impl CaseFile {
     /// # Errors
     /// The text has another form.
     pub fn from_text(path: &Path, text: &str) -> Result<Self, CaseFileError> {
-        let mut field = String::new();
-        let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
-            serde_path_to_error::deserialize(deserializer).map_err(|error| {
-                field = error.path().to_string();
-                error.into_inner()
-            })
-        });
-        let file = read.map_err(|reason| {
-            // Without a known key, the path is a dot or ends with a question mark, which tell an author nothing.
-            let known = field.trim_end_matches(['.', '?']);
-            let field = if known.is_empty() { String::new() } else { format!("{known}: ") };
-            CaseFileError::Parse { path: path.to_owned(), field, reason: Box::new(reason) }
+        let file = parse(text).map_err(|WrongText { field, reason }| CaseFileError::Parse {
+            path: path.to_owned(),
+            field,
+            reason,
         })?;
         case_objects::check(&file).map_err(|reason| {
             let line = reason.line(text);
@@ -58,4 +50,29 @@ impl CaseFile {
         })?;
         Ok(file)
     }
+}
+
+/// The reason why a text is not a file of cases.
+#[derive(Debug)]
+pub(crate) struct WrongText {
+    /// The place of the mistake, such as `cases[0].name: `, or empty.
+    field: String,
+    reason: Box<serde_saphyr::Error>,
+}
+
+/// Reads YAML or JSON. The objects of the cases are not checked.
+pub(crate) fn parse(text: &str) -> Result<CaseFile, WrongText> {
+    let mut field = String::new();
+    let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
+        serde_path_to_error::deserialize(deserializer).map_err(|error| {
+            field = error.path().to_string();
+            error.into_inner()
+        })
+    });
+    read.map_err(|reason| {
+        // Without a known key, the path is a dot or ends with a question mark, which tell an author nothing.
+        let known = field.trim_end_matches(['.', '?']);
+        let field = if known.is_empty() { String::new() } else { format!("{known}: ") };
+        WrongText { field, reason: Box::new(reason) }
+    })
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, iter, ops::Range};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{answers::PluginAnswers, case_file::CaseFile};
+use crate::{answers::PluginAnswers, case_file::CaseFile, case_reading};
 
 /// A key with answers, and both as YAML.
 type Entry = (&'static str, String);
@@ -57,7 +57,7 @@ fn with_answers(text: &str, old: &CaseFile, new: &CaseFile) -> Option<String> {
     }
     output.extend(lines.get(at..)?.iter().map(|&line| line.to_owned()));
     let text = output.join("\n") + "\n";
-    let read: CaseFile = serde_saphyr::from_str(&text).ok()?;
+    let read = case_reading::parse(&text).ok()?;
     (serde_saphyr::to_string(&read).ok()? == expected).then_some(text)
 }
 

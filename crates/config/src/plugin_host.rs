@@ -22,7 +22,7 @@ use berth_model::{Digest, PluginName};
 use serde::de::Error as _;
 use serde_json::Value;
 
-use self::file::{Document, PluginEntry, SettingsFields, advice_on_list};
+use self::file::{Document, Misread, PluginEntry, SettingsFields, advice_on_list, read_document};
 pub use self::provenance::{
     KeylessSettings, KeylessSubject, PluginSource, ProvenanceSettings, RegistrySettings, SignatureRule,
     SignatureSource, SignerIdentity, SignerSettings, Unsigned,
@@ -271,15 +271,12 @@ impl PluginHostSettings {
     /// # Errors
     /// The first mistake, with its place.
     pub fn from_text(file_name: &str, text: &str) -> Result<Self, PluginHostConfigError> {
-        let invalid = |source: serde_saphyr::Error| PluginHostConfigError {
-            file: file_name.to_owned(),
-            advice: advice_on_list(text, &source),
-            source: Box::new(source),
-        };
-        let document: Document = serde_saphyr::from_str(text).map_err(invalid)?;
+        let invalid = |advice, source| PluginHostConfigError { file: file_name.to_owned(), advice, source };
+        let document: Document = read_document(text)
+            .map_err(|Misread { field, reason }| invalid(advice_on_list(&field, &reason), reason))?;
         let Document { registries, signers, signatures, .. } = document;
         let provenance = provenance::settings(registries, signers, signatures)
-            .map_err(|error| invalid(serde_saphyr::Error::custom(error)))?;
+            .map_err(|error| invalid(None, Box::new(serde_saphyr::Error::custom(error))))?;
         let defaults = document.defaults.over(&PluginSettings::default());
         let over_defaults = |entry: PluginEntry| {
             // Grants and execution of `defaults` do not become the plugin's own, because other sources take precedence

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use berth_model::Digest;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
@@ -51,22 +51,31 @@ const LISTS: [(&str, &str); 6] = [
     ("rules", "[{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}]"),
 ];
 
-/// The list field that has a value of another type, with an example of a list. The parser's message does not name the
-/// field, so the document is read again.
-pub(super) fn advice_on_list(text: &str, error: &serde_saphyr::Error) -> Option<String> {
-    let serde_saphyr::Error::Unexpected { expected: "sequence start", .. } = error.without_snippet() else {
-        return None;
-    };
-    let mut field = None;
-    let read: Result<Document, _> = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
+/// The reason why a document cannot be read.
+#[derive(Debug)]
+pub(super) struct Misread {
+    /// The path of the field, such as `defaults.grants`. The parser's message does not name the field.
+    pub(super) field: String,
+    pub(super) reason: Box<serde_saphyr::Error>,
+}
+
+/// Reads a document in YAML or JSON.
+pub(super) fn read_document<T: DeserializeOwned>(text: &str) -> Result<T, Misread> {
+    let mut field = String::new();
+    let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
-            field = Some(error.path().to_string());
+            field = error.path().to_string();
             error.into_inner()
         })
     });
-    // The second reading fails in the same way as the first.
-    drop(read);
-    let field = field?;
+    read.map_err(|reason| Misread { field, reason: Box::new(reason) })
+}
+
+/// The list field that has a value of another type, with an example of a list.
+pub(super) fn advice_on_list(field: &str, error: &serde_saphyr::Error) -> Option<String> {
+    let serde_saphyr::Error::Unexpected { expected: "sequence start", .. } = error.without_snippet() else {
+        return None;
+    };
     let name = field.rsplit('.').next()?;
     let example = LISTS.iter().find(|(list, _)| *list == name).map_or("[A, B]", |(_, example)| *example);
     Some(format!("{field}: write a list, as in {example}"))
@@ -346,15 +355,8 @@ impl SettingsFields {
     }
 
     pub(super) fn of_terms_in(text: &str) -> Result<Self, PluginTermsError> {
-        let mut field = String::new();
-        let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
-            serde_path_to_error::deserialize(deserializer).map_err(|error| {
-                field = error.path().to_string();
-                error.into_inner()
-            })
-        });
         let TermsFields { limits, grants } =
-            read.map_err(|reason| PluginTermsError::Text { field, reason: Box::new(reason) })?;
+            read_document(text).map_err(|Misread { field, reason }| PluginTermsError::Text { field, reason })?;
         Ok(Self { limits: limits.unwrap_or_default(), grants, ..Self::default() })
     }
 
