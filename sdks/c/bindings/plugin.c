@@ -402,7 +402,7 @@ void __wasm_export_exports_berth_scheduler_post_filter_post_filter_post_return(u
       if (len12 > 0) {
         uint8_t *ptr13 = *((uint8_t **) (arg0 + (8+4*sizeof(void*))));
         for (size_t i14 = 0; i14 < len12; i14++) {
-          uint8_t *base = ptr13 + i14 * (16+10*sizeof(void*));
+          uint8_t *base = ptr13 + i14 * (8+12*sizeof(void*));
           (void) base;
           switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
             case 0: {
@@ -736,7 +736,7 @@ void __wasm_export_exports_berth_scheduler_reserve_unreserve_post_return(uint8_t
   if (len9 > 0) {
     uint8_t *ptr10 = *((uint8_t **) (arg0 + 0));
     for (size_t i11 = 0; i11 < len9; i11++) {
-      uint8_t *base = ptr10 + i11 * (16+10*sizeof(void*));
+      uint8_t *base = ptr10 + i11 * (8+12*sizeof(void*));
       (void) base;
       switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
         case 0: {
@@ -943,7 +943,7 @@ void __wasm_export_exports_berth_scheduler_permit_permit_post_return(uint8_t * a
   if (len12 > 0) {
     uint8_t *ptr13 = *((uint8_t **) (arg0 + (16+2*sizeof(void*))));
     for (size_t i14 = 0; i14 < len12; i14++) {
-      uint8_t *base = ptr13 + i14 * (16+10*sizeof(void*));
+      uint8_t *base = ptr13 + i14 * (8+12*sizeof(void*));
       (void) base;
       switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
         case 0: {
@@ -1159,7 +1159,7 @@ void __wasm_export_exports_berth_scheduler_pre_bind_pre_bind_post_return(uint8_t
       if (len9 > 0) {
         uint8_t *ptr10 = *((uint8_t **) (arg0 + sizeof(void*)));
         for (size_t i11 = 0; i11 < len9; i11++) {
-          uint8_t *base = ptr10 + i11 * (16+10*sizeof(void*));
+          uint8_t *base = ptr10 + i11 * (8+12*sizeof(void*));
           (void) base;
           switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
             case 0: {
@@ -1363,7 +1363,7 @@ void __wasm_export_exports_berth_scheduler_bind_bind_post_return(uint8_t * arg0)
       if (len9 > 0) {
         uint8_t *ptr10 = *((uint8_t **) (arg0 + sizeof(void*)));
         for (size_t i11 = 0; i11 < len9; i11++) {
-          uint8_t *base = ptr10 + i11 * (16+10*sizeof(void*));
+          uint8_t *base = ptr10 + i11 * (8+12*sizeof(void*));
           (void) base;
           switch ((int32_t) (int32_t) *((uint8_t*) (base + 0))) {
             case 0: {

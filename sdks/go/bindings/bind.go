@@ -26,9 +26,9 @@ func wasm_export_berth_scheduler_bind_bind(arg0 int64, arg1 int32) uintptr {
 		*(*int8)(unsafe.Add(unsafe.Pointer(exportReturnArea), 0)) = int8(int32(0))
 		slice31 := payload
 		length33 := uint32(len(slice31))
-		result32 := witRuntime.Allocate(pinner, uintptr(length33*(16+10*4)), 8)
+		result32 := witRuntime.Allocate(pinner, uintptr(length33*(8+12*4)), 8)
 		for index, element := range slice31 {
-			base := unsafe.Add(result32, index*(16+10*4))
+			base := unsafe.Add(result32, index*(8+12*4))
 
 			switch element.Tag() {
 			case berth_scheduler_types.Effect_Bind:

@@ -56,9 +56,9 @@ func wasm_export_berth_scheduler_permit_permit(arg0 int64, arg1 int32) uintptr {
 	}
 	slice37 := (result).F1
 	length39 := uint32(len(slice37))
-	result38 := witRuntime.Allocate(pinner, uintptr(length39*(16+10*4)), 8)
+	result38 := witRuntime.Allocate(pinner, uintptr(length39*(8+12*4)), 8)
 	for index, element := range slice37 {
-		base := unsafe.Add(result38, index*(16+10*4))
+		base := unsafe.Add(result38, index*(8+12*4))
 
 		switch element.Tag() {
 		case berth_scheduler_types.Effect_Bind:

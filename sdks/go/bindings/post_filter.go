@@ -846,9 +846,9 @@ func wasm_export_berth_scheduler_post_filter_post_filter(arg0 int64, arg1 uintpt
 		}
 		slice156 := (payload).Effects
 		length158 := uint32(len(slice156))
-		result157 := witRuntime.Allocate(pinner, uintptr(length158*(16+10*4)), 8)
+		result157 := witRuntime.Allocate(pinner, uintptr(length158*(8+12*4)), 8)
 		for index, element := range slice156 {
-			base := unsafe.Add(result157, index*(16+10*4))
+			base := unsafe.Add(result157, index*(8+12*4))
 
 			switch element.Tag() {
 			case berth_scheduler_types.Effect_Bind:

@@ -63,9 +63,9 @@ func wasm_export_berth_scheduler_reserve_unreserve(arg0 int64, arg1 int32) uintp
 	result := export_berth_scheduler_reserve.Unreserve(uint64(arg0), uint32(arg1))
 	slice31 := result
 	length33 := uint32(len(slice31))
-	result32 := witRuntime.Allocate(pinner, uintptr(length33*(16+10*4)), 8)
+	result32 := witRuntime.Allocate(pinner, uintptr(length33*(8+12*4)), 8)
 	for index, element := range slice31 {
-		base := unsafe.Add(result32, index*(16+10*4))
+		base := unsafe.Add(result32, index*(8+12*4))
 
 		switch element.Tag() {
 		case berth_scheduler_types.Effect_Bind:
