@@ -6,8 +6,8 @@
 //! ([`node_share`]). [`dra_cache`] holds claims, slices and classes, [`attempt`] the state of the current cycle.
 //!
 //! Differences from kube-scheduler: the number of steps limits the search on a node, and the time of the call limits
-//! the search on all nodes. If Unreserve comes before the watch shows the claim that PreBind made for extended resources,
-//! this claim stays until the pod's next attempt.
+//! the search on all nodes. If Unreserve comes before the watch shows the claim that PreBind made for extended
+//! resources, this claim stays until PostFilter deletes it in the pod's next attempt.
 //!
 //! Each profile has its own instance. The instances share their allocations in flight as facts
 //! ([`berth_framework::ShareFacts`]), as all profiles of kube-scheduler share one `SharedDRAManager`.
@@ -34,7 +34,10 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Fact, Failure, Filter, Follow,
@@ -449,6 +452,8 @@ impl ShareFacts for DynamicResources {
 struct Snapshot {
     in_flight: Vec<(DeviceHolder, InFlight)>,
     reservations: Vec<(u64, ClaimReservation)>,
+    #[serde(default)]
+    releasing: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl State for DynamicResources {
@@ -457,6 +462,7 @@ impl State for DynamicResources {
         let state = Snapshot {
             in_flight: in_flight.map(|(holder, in_flight)| (holder.clone(), in_flight.clone())).collect(),
             reservations: self.reservations.iter().map(|(cycle, it)| (cycle.0, it.clone())).collect(),
+            releasing: self.cache.claims.releasing().clone(),
         };
         serde_json::to_vec(&state).unwrap_or_default()
     }
@@ -466,6 +472,7 @@ impl State for DynamicResources {
         for (holder, in_flight) in state.in_flight {
             self.cache.claims.restore(holder, in_flight);
         }
+        self.cache.claims.restore_releasing(state.releasing);
         let reservations = state.reservations.into_iter();
         self.reservations.extend(reservations.map(|(cycle, reservation)| (CycleId(cycle), reservation)));
         Ok(())

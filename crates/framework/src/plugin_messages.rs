@@ -1,5 +1,5 @@
-//! Messages to plugins for whose answers no pod waits: a pod was bound, a placement was given up, a cycle is over, a pod came to a
-//! node and left it.
+//! Messages to plugins for whose answers no pod waits: a pod was bound, a placement was given up, a cycle is over, a pod
+//! came to a node and left it.
 //!
 //! The scheduler does not wait for a plugin that has used up its time. The plugin's messages wait with its instance, in
 //! order. The plugin is asked about no other pod's placement until it has received all of them. At most three messages

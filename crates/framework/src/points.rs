@@ -225,8 +225,8 @@ pub trait Reserve {
     /// Reserves resources of the node for the pod. Any status except success returns the pod to the queue.
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status;
     /// Undoes the reservation. The plugin must accept the call even if it reserved nothing. Returns effects, for example
-    /// to remove what PreBind wrote. No pod waits for these effects. They are not carried out if another scheduler has
-    /// bound the pod.
+    /// to remove what PreBind wrote. No pod waits for these effects. They are not carried out if the watch shows that
+    /// another scheduler has bound the pod.
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Vec<Effect>;
 }
 

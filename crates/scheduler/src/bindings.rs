@@ -276,14 +276,14 @@ impl Bindings {
         for_host
     }
 
-    /// Passes waiting messages to plugins, and carries out the effects of plugins that learn late of Unreserve.
+    /// Passes waiting messages to plugins, and carries out the effects of plugins that are informed late of Unreserve.
     pub(crate) fn deliver_messages(&mut self, context: &mut Context) {
         let late = context.deliver_messages();
         if late.is_empty() {
             return;
         }
         for LateEffects { cycle, pod, plugin, effects } in late {
-            // The pod may need what the plugins wrote for it, if it has a node in the meantime.
+            // If the pod was bound in the meantime, it may need what the plugins wrote for it.
             if context.cache().pod(&pod.uid).is_some_and(|pod| !pod.is_assumed()) {
                 continue;
             }

@@ -55,12 +55,11 @@ pub(super) struct ClaimTable {
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
     /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
-    /// Claims for extended resources that the plugin made, and whose deletion it has not asked for. Unreserve deletes such
-    /// a claim only if the claim was seen before.
+    /// Claims for extended resources that the plugin made, and whose deletion it has not asked for. Unreserve deletes
+    /// such a claim only if the claim was seen before.
     made: BTreeSet<(String, String)>,
-    /// The uids of claims from which Unreserve removes a pod, with the uids of the pods, until a version of the claim
-    /// without the pod was seen.
-    releasing: BTreeSet<(String, String)>,
+    /// The uids of the pods that Unreserve removes from a claim, by the uid of the claim.
+    releasing: BTreeMap<String, BTreeSet<String>>,
     in_flight: BTreeMap<DeviceHolder, InFlight>,
     /// The holders whose allocations in flight changed since the last [`Self::take_facts`].
     changed: BTreeSet<DeviceHolder>,
@@ -131,8 +130,7 @@ impl ClaimTable {
         if let Some(allocation) = &claim.status.allocation {
             self.in_use.add(allocation);
         }
-        let uid = &claim.metadata.uid;
-        self.releasing.retain(|(claim_uid, pod_uid)| claim_uid != uid || claim.is_reserved_for(pod_uid));
+        self.end_seen_releases(claim);
         self.claims.insert(key, Arc::clone(claim));
     }
 
@@ -142,7 +140,7 @@ impl ClaimTable {
         self.made.remove(&key);
         let Some(claim) = self.claims.remove(&key) else { return self.end_creation(namespace, name) };
         self.release_seen(&claim);
-        self.releasing.retain(|(claim_uid, _)| *claim_uid != claim.metadata.uid);
+        self.releasing.remove(&claim.metadata.uid);
         self.unreserve(&DeviceHolder::Claim(claim.metadata.uid.clone()));
         if let Some(pod_uid) = pod_of_extended(&claim)
             && self.extended.get(pod_uid) == Some(&key)
@@ -172,17 +170,46 @@ impl ClaimTable {
 
     /// Records that the pod is being removed from the pods that have reserved the claim.
     pub(super) fn begin_release(&mut self, claim_uid: &str, pod_uid: &str) {
-        self.releasing.insert((claim_uid.to_owned(), pod_uid.to_owned()));
+        self.releasing.entry(claim_uid.to_owned()).or_default().insert(pod_uid.to_owned());
     }
 
     /// Records that the claim is being reserved for the pod again.
     pub(super) fn end_release(&mut self, claim_uid: &str, pod_uid: &str) {
-        self.releasing.remove(&(claim_uid.to_owned(), pod_uid.to_owned()));
+        if let Some(pods) = self.releasing.get_mut(claim_uid) {
+            pods.remove(pod_uid);
+            if pods.is_empty() {
+                self.releasing.remove(claim_uid);
+            }
+        }
+    }
+
+    /// Ends the removals that this version of the claim shows. A version without an allocation shows none: PreBind adds
+    /// the finalizer before it writes the allocation and the reservation, and the removal comes after both.
+    fn end_seen_releases(&mut self, claim: &ResourceClaim) {
+        let uid = &claim.metadata.uid;
+        if claim.status.allocation.is_some()
+            && let Some(pods) = self.releasing.get_mut(uid)
+        {
+            pods.retain(|pod_uid| claim.is_reserved_for(pod_uid));
+            if pods.is_empty() {
+                self.releasing.remove(uid);
+            }
+        }
     }
 
     /// Whether the claim may soon be no longer reserved for the pod.
     pub(super) fn is_releasing(&self, claim_uid: &str, pod_uid: &str) -> bool {
-        self.releasing.contains(&(claim_uid.to_owned(), pod_uid.to_owned()))
+        self.releasing.get(claim_uid).is_some_and(|pods| pods.contains(pod_uid))
+    }
+
+    /// The uids of the pods that Unreserve removes from claims, by the uids of the claims.
+    pub(super) fn releasing(&self) -> &BTreeMap<String, BTreeSet<String>> {
+        &self.releasing
+    }
+
+    /// Takes over the removals from another instance of the plugin.
+    pub(super) fn restore_releasing(&mut self, releasing: BTreeMap<String, BTreeSet<String>>) {
+        self.releasing = releasing;
     }
 
     fn release_seen(&mut self, claim: &ResourceClaim) {

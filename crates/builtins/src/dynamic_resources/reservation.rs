@@ -415,7 +415,7 @@ fn release(claim: &ResourceClaim, pod_uid: &str) -> Effect {
 
 /// The effects that undo what PreBind wrote for the pod, as in `Unreserve` of kube-scheduler's plugin. `reservation` is
 /// `None` if the instance that reserved the claims was lost. A claim for extended resources that the table does not have
-/// yet is not deleted; the pod's next attempt uses it.
+/// yet is not deleted here. PostFilter deletes it in the pod's next attempt.
 pub(super) fn releases(call: &Call<'_>, table: &mut ClaimTable, reservation: Option<&ClaimReservation>) -> Vec<Effect> {
     let namespace = call.table.symbols.text(call.pod.namespace);
     let mut effects = Vec::new();

@@ -236,8 +236,8 @@ impl Binding {
         effects
     }
 
-    /// Whether PreBind or Bind plugins may have been called.
-    pub(super) fn is_past_permit(&self) -> bool {
+    /// Whether effects of PreBind or Bind may have been carried out.
+    pub(super) fn may_have_written(&self) -> bool {
         match self.stage {
             Stage::Permit(_) => false,
             Stage::PreBind(_)

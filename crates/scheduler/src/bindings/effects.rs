@@ -119,7 +119,7 @@ pub(crate) fn carry_out_each(
         }
     }
     let messages = refused.messages();
-    // The attempt continues, so no condition contains the messages.
+    // The attempt continues, or has failed for another reason, so no condition contains the messages.
     for (_, message) in &messages {
         context.pod_event(pod, PodEvent::EFFECT_REFUSED, message.clone());
     }

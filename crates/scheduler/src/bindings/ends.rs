@@ -84,8 +84,8 @@ impl Binding {
         context.move_all(&changes::pod_deleted(&pod));
     }
 
-    /// Ends the attempt of a pod that another scheduler bound. The pod may need what the plugins wrote for it, so the
-    /// effects of Unreserve are not carried out.
+    /// Ends the attempt of a pod that another scheduler bound, as the watch shows. The pod may need what the plugins
+    /// wrote for it, so the effects of Unreserve are not carried out.
     pub(super) fn release(self, context: &mut Context) {
         drop(self.ask_unreserve(context));
         drop(self.leave_in_cache(context));
@@ -94,8 +94,8 @@ impl Binding {
     /// Gives back what the plugins reserved for the pod, and carries out the effects that the plugins ask for.
     fn unreserve(&self, context: &mut Context, peers: &mut Peers<'_>) {
         let scheduler_name = self.pod().scheduler_name;
-        if self.is_past_permit() && context.have_time(scheduler_name) {
-            // The plugins may undo what their effects wrote, so they see it, if they have time. If a replica cannot be
+        if self.may_have_written() && context.have_time(scheduler_name) {
+            // The plugins may undo what their effects wrote, so their replicas are updated first. If a replica cannot be
             // updated, the plugin's next question reports this.
             let _ = context.sync(scheduler_name);
         }

@@ -88,8 +88,12 @@ fn effects_of_unreserve_need_grants() {
     bench.event(bind_finished(&sent, "a", Err("conflict")));
     let actions = bench.settle();
     assert!(requested(&actions).is_empty());
-    let is_refused = |action: &Action| matches!(action, Action::Notice(Notice::EffectRefused { effect, .. }) if *effect == EffectKind::Object(Verb::Patch));
-    assert!(actions.iter().any(is_refused), "{actions:?}");
+    let refused = |action: &Action| match action {
+        Action::Notice(Notice::EffectRefused { effect, count, .. }) => Some((*effect, *count)),
+        _ => None,
+    };
+    let refused: Vec<(EffectKind, u32)> = actions.iter().filter_map(refused).collect();
+    assert_eq!(refused, [(EffectKind::Object(Verb::Patch), 1)]);
     assert_eq!(bench.scheduler.metrics().pending_pods.backoff, 1, "the pod is tried again");
 }
 

@@ -129,3 +129,33 @@ fn a_reservation_that_is_being_removed_does_not_count() {
     cluster.place(3, &pod);
     assert_eq!(users(&cluster), ["p"]);
 }
+
+/// The plugin may see each write of PreBind at a different time.
+#[test]
+fn a_removal_counts_until_the_watch_shows_it() {
+    let (mut cluster, pod) = reserved();
+    let writes = cluster.pre_bind(1, &pod, 0).unwrap();
+    let [finalizer, reservation] = &writes[..] else { panic!("{writes:?}") };
+    assert_eq!(cluster.unreserve(1, &pod), [release_of("p")]);
+    cluster.plugin.end_cycle(CycleId(1));
+    cluster.perform(finalizer);
+    cluster.verdicts(2, &pod);
+    cluster.plugin.end_cycle(CycleId(2));
+    cluster.perform(reservation);
+    assert_eq!(cluster.verdicts(3, &pod)[0], "");
+    assert_eq!(cluster.reserve(3, &pod, 0), "");
+    assert_eq!(cluster.pre_bind(3, &pod, 0).unwrap().len(), 1);
+}
+
+#[test]
+fn an_instance_that_took_over_knows_which_reservations_are_being_removed() {
+    let (mut cluster, pod) = written();
+    cluster.unreserve(1, &pod);
+    cluster.plugin.end_cycle(CycleId(1));
+    let handover = cluster.plugin.state().unwrap().snapshot();
+    cluster.plugin = Box::new(DynamicResources::new("null").unwrap());
+    cluster.plugin.state().unwrap().restore(&handover).unwrap();
+    assert_eq!(cluster.verdicts(2, &pod)[0], "");
+    assert_eq!(cluster.reserve(2, &pod, 0), "");
+    assert_eq!(cluster.pre_bind(2, &pod, 0).unwrap().len(), 1);
+}
