@@ -46,7 +46,7 @@ class Methods:
 
     def __init__(self):
         self.found = []
-        # The names of methods that may not belong to the plugin, because of their signatures.
+        # The names of methods with signatures that the plugin's methods do not have. They may belong to another type.
         self.others = set()
         # Whether the plugin may have methods that the files do not show, from a base class or an embedded value.
         self.may_have_more = False

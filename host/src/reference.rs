@@ -32,7 +32,8 @@ pub(crate) fn run(man: Option<&Path>) -> Result<()> {
 
 fn write_man_pages(folder: &Path) -> io::Result<()> {
     clap_mangen::generate_to(Cli::command(), folder)?;
-    // Another parser reads kube-scheduler's flags, so this page replaces one without flags.
+    // kube-scheduler's flags have a parser of their own. The page that clap made for this command has no flags, so this
+    // page replaces it.
     let flags = berth_kube_flags::command().display_name("berth-kube-scheduler").bin_name("berth kube-scheduler");
     clap_mangen::Man::new(flags).generate_to(folder).map(drop)
 }
@@ -151,7 +152,7 @@ mod tests {
             assert!(text.contains(".SH SYNOPSIS"), "{name}");
         }
         let flags = fs::read_to_string(folder.path().join("berth-kube-scheduler.1")).expect("a page");
-        // A hyphen that is no hyphenation is `\-` in a man page.
+        // A man page writes the hyphen of a flag as `\-`.
         assert!(flags.contains("leader\\-elect\\-lease\\-duration"), "{flags}");
     }
 }

@@ -169,7 +169,7 @@ mod tests {
         let serving = read(&flags).expect("fine").expect("it serves");
         let names: Vec<&[String]> = serving.sni_certificates.iter().map(|sni| &*sni.names).collect();
         assert_eq!(names, [&[][..], &["b.example".to_owned(), "*.b.example".to_owned()]]);
-        assert_eq!(serving.front_proxy, None, "nobody vouches for one");
+        assert_eq!(serving.front_proxy, None, "no authority for a front proxy");
         let flags = ["--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=front,back"];
         let proxy = read(&flags).expect("fine").expect("it serves").front_proxy.expect("one is trusted");
         assert_eq!((proxy.allowed_names.len(), &*proxy.username_headers), (2, &["x-remote-user".to_owned()][..]));

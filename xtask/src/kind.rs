@@ -21,8 +21,8 @@ const USAGE: &str = "\
 usage: cargo xtask kind --release DIR [--image NAME] [--required]
 
   --release DIR   the files of a release
-  --image NAME    the image of kind's nodes, which decides the release of Kubernetes; kind's own choice, if none is named
-  --required      fail on a machine without container engine, kind, kubectl or Python, instead of saying so";
+  --image NAME    the image of kind's nodes, which decides the release of Kubernetes; by default the image that kind chooses
+  --required      fail if the container engine, kind, kubectl or Python is missing";
 
 /// The options that were given.
 #[derive(Debug, PartialEq, Eq)]

@@ -31,59 +31,61 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [ARGUMENT ...]
 
   demo [ARG ...]   build Berth and run `berth demo`: a sandbox, nodes, pods, and where each pod went
-  test             run all tests; goes on after a failure, and lists all failures at the end
-  fresh            the two commands above on a clone of HEAD, with an empty home, caches and target folder: exit codes, wall
-                   and processor time, and what was downloaded. It takes half an hour on two cores
+  test             run all tests, also after a failure, and list all failures at the end
+  fresh            run the two commands above on a clone of HEAD, with an empty home, caches and target folder. Prints exit
+                   codes, wall and processor time, and what was downloaded. Takes half an hour on two cores
   swap-storm [ARG ...]
-                   a steady stream of pods while every plugin is replaced, over and over; --help for its options. It
-                   measures, so it takes a release build: a quarter of an hour on two cores, the first time
-  soak [ARG ...]   hours of pods with ever new texts, swaps and faults; fails when memory, symbols or latency grow; --hours N,
-                   --minutes N, --help for the other options; --outsiders adds all that pods, plugins, clients and files can
-                   send, in a cgroup of 512 MiB. It takes a release build, too
+                   replace every plugin again and again, while pods keep coming; --help for its options. Uses a release build,
+                   which takes a quarter of an hour on two cores the first time
+  soak [ARG ...]   run a scheduler for hours, with pods whose texts are always new, with swaps and with faults. Fails if memory,
+                   symbols or latency grow. --hours N or --minutes N sets the time, --help lists the other options.
+                   --outsiders adds everything that pods, plugins, clients and files can send, in a cgroup of 512 MiB. Uses a
+                   release build
   hostile [--confined]
-                   the hostile suite: plugins, files and clients that mean harm. With --confined each scheduler runs in a cgroup
-                   with the memory limit of the Deployment in deploy/kustomize, on one processor
-  chaos [ARG ...]  replicas of the scheduler are killed and cut off while pods come, go and are resized; --seed N repeats a
-                   run, --real takes the control plane of $KUBEBUILDER_ASSETS, --help lists the options
+                   test with malicious plugins, files and clients. With --confined each scheduler runs in a cgroup with the
+                   memory limit of the Deployment in deploy/kustomize, on one processor
+  chaos [ARG ...]  kill replicas of the scheduler and cut them off from the network, while pods come, go and are resized. --seed N
+                   repeats a run, --real uses the control plane in $KUBEBUILDER_ASSETS, --help lists the options
   e2e [SCENARIO ...]
-                   the berth binary against a real etcd and kube-apiserver, from the folder that KUBEBUILDER_ASSETS names;
-                   --list for the scenarios
+                   test the berth binary on a real etcd and kube-apiserver, from the folder that KUBEBUILDER_ASSETS names;
+                   --list lists the scenarios
   differential [ARG ...]
-                   the same pods for kube-scheduler and for Berth, and what differs; --help for its options. Needs a folder
-                   with etcd, kube-apiserver and kube-scheduler in KUBEBUILDER_ASSETS
-  check            formatting, tidiness, lints and documentation, without tests
-  tidy             what may depend on what, circles between modules, tidiness of files, and commands, flags and variables that
-                   documents name; compiles nothing else
-  deny             cargo-deny on all dependencies: licences, sources, duplicates, advisories; installs it on x86-64 Linux
-  dist             berth as users get it: dist/berth in the target directory, a release build without symbols, with its
-                   components compiled; says how large it is and how long it takes to start
+                   give the same pods to kube-scheduler and to Berth, and print the differences; --help for its options. Needs
+                   a folder with etcd, kube-apiserver and kube-scheduler in KUBEBUILDER_ASSETS
+  check            check formatting, tidiness, lints and documentation, without tests
+  tidy             check the dependencies between crates, circular imports between modules, the tidiness of files, and the
+                   commands, flags and variables that documents name; compiles nothing else
+  deny             check all dependencies with cargo-deny: licences, sources, duplicates, advisories. Installs cargo-deny on
+                   x86-64 Linux
+  dist             build berth as users get it: dist/berth in the target directory, a release build without symbols, with its
+                   components compiled. Prints its size, and how long it takes to start
   release --out DIR
-                   all files of a release: static programs for amd64 and arm64, an image, chart and manifests, checksums, a bill of
-                   materials, where they come from. --check DIR tries what somebody downloads, --sign DIR signs it; --help for the
-                   options
-  sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
+                   make all files of a release: static programs for amd64 and arm64, an image, chart and manifests, checksums, a
+                   bill of materials, the provenance. --check DIR tries the files that users download, --sign DIR signs them;
+                   --help for the options
+  sbom             write a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
   reproducible [--release]
                    build a component in two places, and compare the bytes; with --release a whole release, with the options of
                    `release`
-  ci               check and deny, then test
+  ci               run check and deny, then test
   fuzz [TARGET ...] [--seconds N | --minutes N]
-                   made-up input for every target, or for those named: N seconds (30) each, or N minutes for all together;
-                   installs cargo-fuzz
+                   give generated input to every target, or to the named targets: N seconds (30) for each, or N minutes for all
+                   together. Installs cargo-fuzz
   languages [LANG ...]
                    install the tools for plugins in these languages (rust, c, python, js, go; all, if none is named),
-                   without root, test what they build, and run the commands that the guide shows to authors
+                   without root, test the plugins that they build, and run the commands that the guide shows to authors
   sdk-bench [LANG ...]
-                   what the interfaces sync-pods and reuse bring to a plugin in c, go, js and python, or in those named: its
-                   processor time for each pod, by a release build. The tools must be there: `languages` installs them
-  manifests        the chart and the overlays of deploy/: rendered, checked against Kubernetes' schemas, applied to a sandbox and deleted
-                   again; the alerts with promtool. Says so if kubectl, Python or promtool is missing
+                   measure how much processor time the interfaces sync-pods and reuse save a plugin for each pod, in c, go, js
+                   and python, or in the named languages. Uses a release build, and the tools that `languages` installs
+  manifests        render the chart and the overlays of deploy/, check them against Kubernetes' schemas, apply them to a sandbox and
+                   delete them again; test the alerts with promtool. Says so if kubectl, Python or promtool is missing
   kind --release DIR
-                   a release on a cluster of real kubelets: beside kube-scheduler and in its place, with a plugin, over a crash, an
-                   upgrade and the way back. Needs a container engine, kind and kubectl, and says so if they are missing; with --required it
-                   then fails
+                   test a release on a cluster of real kubelets: beside kube-scheduler and in its place, with a plugin, over a
+                   crash, an upgrade and a rollback. Needs a container engine, kind and kubectl. Says so if one is missing;
+                   with --required it then fails
   site --out DIR [--version NAME]
-                   the guide as a website: DIR gets a folder for this version, and keeps those of others; checks all links. Installs
-                   mdBook, some minutes, the first time
+                   build the guide as a website: DIR gets a folder for this version, and keeps the folders of other versions.
+                   Checks all links. Installs mdBook the first time, which takes some minutes
   setup            add the wasm target that the plugins need
 ";
 

@@ -88,7 +88,7 @@ fn metadata(root: &Path, target: &str) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The rest of the line of `rustc -vV` that begins so.
+/// The text after `beginning` on its line in the output of `rustc -vV`.
 fn compiler(beginning: &str) -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
@@ -96,7 +96,7 @@ fn compiler(beginning: &str) -> Result<String> {
     Ok(found.with_context(|| format!("rustc -vV has no line `{beginning}`"))?.to_owned())
 }
 
-/// The component of a library that is no crate. `product` is its vendor and its name in the dictionary of the National
+/// The component of a library that is not a crate. `product` is its vendor and its name in the dictionary of the National
 /// Vulnerability Database, which scanners compare.
 fn library(name: &str, version: &str, licence: &str, product: &str) -> Value {
     let purl = format!("pkg:generic/{name}@{version}");

@@ -109,7 +109,7 @@ fn bench(root: &Path, work: &Path, plugins_dir: Option<&Path>) -> Result<f64> {
     let output = command.output().with_context(|| format!("cannot start {}", berth.display()))?;
     ensure!(output.status.success(), "berth bench failed:\n{}", String::from_utf8_lossy(&output.stderr));
     let runs: Value = serde_json::from_slice(&output.stdout).context("cannot read the output of berth bench")?;
-    runs[0]["cpuMicrosPerPod"].as_f64().context("berth bench says no cpuMicrosPerPod")
+    runs[0]["cpuMicrosPerPod"].as_f64().context("the output of berth bench has no cpuMicrosPerPod")
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ pub struct ReleasedPod {
     /// The answer of Bind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<PodAnswer>,
-    /// The effects of Unreserve, if the pod gives its place back. Left out if there are none.
+    /// The effects of Unreserve, if the pod is not bound after its wait. Left out if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreserve: Option<PodAnswer>,
 }
@@ -279,7 +279,7 @@ impl PluginAnswers {
     }
 
     /// Why the plugin does not hold the pod, and what to write in the case instead. A fault of the plugin gets no
-    /// advice, since the case is not the cause.
+    /// advice, because the case is not the cause.
     pub(crate) fn why_not_held(&self) -> String {
         const BIND: &str = "write bindTo instead of waitsOn";
         if self.pre_enqueue.is_some() {

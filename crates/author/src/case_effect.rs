@@ -192,7 +192,7 @@ impl From<&Effect> for CaseEffect {
     }
 }
 
-/// The JSON value, or a text if the bytes are no JSON.
+/// The JSON value, or a text if the bytes are not JSON.
 fn json(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(bytes)))
 }

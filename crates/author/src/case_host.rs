@@ -27,7 +27,7 @@ impl CaseHost {
     }
 }
 
-/// A host that grants everything and sets no time, since the plugin has its own clock.
+/// A host that grants everything and sets no time, because the plugin has its own clock.
 impl Default for CaseHost {
     fn default() -> Self {
         Self::new(Grants::ALL, |_| {})

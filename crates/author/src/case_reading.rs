@@ -70,7 +70,7 @@ pub(crate) fn parse(text: &str) -> Result<CaseFile, WrongText> {
         })
     });
     read.map_err(|reason| {
-        // Without a known key, the path is a dot or ends with a question mark, which tell an author nothing.
+        // Without a known key, the path is a dot or ends with a question mark, which do not help an author.
         let known = field.trim_end_matches(['.', '?']);
         let field = if known.is_empty() { String::new() } else { format!("{known}: ") };
         WrongText { field, reason: Box::new(reason) }

@@ -67,7 +67,7 @@ fn verdict(passes: bool) -> &'static str {
     if passes { "passes" } else { "is rejected" }
 }
 
-/// The first differences, since one mistake may appear at every node.
+/// The first differences, because one mistake may appear at every node.
 fn first(differences: &[String]) -> String {
     const SHOWN: usize = 5;
     let (shown, others) = differences.split_at(differences.len().min(SHOWN));
@@ -492,7 +492,7 @@ mod tests {
         assert_eq!(violation.to_string(), "node-3 is rejected in a batch of 2 nodes, but passes in a batch of 70");
     }
 
-    /// Each plugin takes up to seconds, so the plugins are examined beside each other.
+    /// Some plugins take seconds, so the plugins are examined in parallel.
     #[test]
     fn the_built_in_plugins_conform() {
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Calls every extension point that a plugin implements, since a component may export a point without code for it.
+//! Calls every extension point that a plugin implements, because a component may export a point without code for it.
 
 use berth_framework::{Call, Effect, Failure, Plugin, Point, RejectedNodes, Status};
 use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api};

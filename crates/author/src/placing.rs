@@ -176,7 +176,7 @@ fn permit(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &m
     }
 }
 
-/// Calls Bind and PostBind, unless an earlier point rejects the pod. Calls Unreserve if a point does.
+/// Calls Bind and PostBind, unless an earlier point rejects the pod. If a point rejects the pod, calls Unreserve.
 fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if answering.answers.lets_the_pod_be_bound()
         && let Some(answer) = plugin.bind().map(|point| point.bind(call, node))

@@ -465,7 +465,7 @@ impl EventObject {
     }
 }
 
-/// Both objects have the same kind, since they belong to the same resource.
+/// Both objects have the same kind, because they belong to the same resource.
 fn subject<'a>(old: Option<&'a EventObject>, new: Option<&'a EventObject>) -> EventSubject<'a> {
     let pod = |side: Option<&'a EventObject>| match side {
         Some(EventObject::Pod(pod)) => Some(&**pod),

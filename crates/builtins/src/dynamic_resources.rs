@@ -432,7 +432,7 @@ impl QueueingHint for DynamicResources {
 }
 
 impl Sign for DynamicResources {
-    /// A pod with claims has no signature, since the next pod gets other devices. Nor has a pod with extended
+    /// A pod with claims has no signature, because the next pod gets other devices. Nor has a pod with extended
     /// resources, with or without devices that back them.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.resource_claims.is_empty() && pod.extended_requests.is_empty()).then(String::new)

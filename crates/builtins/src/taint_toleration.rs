@@ -59,7 +59,7 @@ fn admits(pod: &Pod, taints: &[Taint], numbers: Option<&Symbols>) -> bool {
     taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint, numbers))
 }
 
-/// The texts of numbers, if tolerations may compare numbers.
+/// The symbols that contain the texts of numbers; `None` if tolerations may not compare numbers.
 fn numbers(features: Features, table: &ClusterTable) -> Option<&Symbols> {
     features.has(Feature::TaintTolerationComparisonOperators).then_some(&table.symbols)
 }

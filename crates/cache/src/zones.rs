@@ -84,7 +84,11 @@ impl Zones {
         let in_zone =
             |(key, nodes): &(ZoneKey, Vec<NodeIdx>)| nodes.iter().map(|node| (*node, *key)).collect::<Vec<_>>();
         let keys: FxHashMap<NodeIdx, ZoneKey> = self.zones.iter().flat_map(in_zone).collect();
-        debug_assert_eq!(keys.len(), order.iter().map(Vec::len).sum::<usize>(), "the nodes are those of then");
+        debug_assert_eq!(
+            keys.len(),
+            order.iter().map(Vec::len).sum::<usize>(),
+            "the nodes have not changed since then"
+        );
         let zones = order.into_iter().filter_map(|nodes| Some((*keys.get(nodes.first()?)?, nodes)));
         self.zones = zones.collect();
         self.stale = true;

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(queue.len(), 7);
         assert_eq!(["a", "b", "c"].map(|profile| queue.len_of_profile(profile)), [5, 2, 0]);
         assert_eq!(drain(&mut queue), ["ax1", "bx1", "ay1", "bx2", "ax2", "ax3", "ax4"]);
-        assert!(queue.is_empty() && queue.profiles.queues.is_empty(), "what does not wait takes no memory");
+        assert!(queue.is_empty() && queue.profiles.queues.is_empty(), "queues without waiting requests are removed");
     }
 
     #[test]

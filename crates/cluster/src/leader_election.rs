@@ -46,7 +46,7 @@ mod candidate;
 #[cfg(test)]
 mod tests;
 
-/// The reason of the events about the Lease, which is that of client-go.
+/// The reason of the events about the Lease, which is the same as in client-go.
 const EVENT_REASON: &str = "LeaderElection";
 
 /// The time for which releasing the Lease, and writing the event about it, may delay the end of the process.

@@ -257,7 +257,7 @@ mod tests {
         drop(waiting);
         let began = Instant::now();
         throttle.wait(Urgency::Urgent, &other).await;
-        assert!(began.elapsed().as_secs_f64() < 0.1, "those that nobody waits for take no turn");
+        assert!(began.elapsed().as_secs_f64() < 0.1, "a request whose caller no longer waits takes no turn");
     }
 
     #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ mod tests {
         throttle.set(RequestRate::UNLIMITED);
         let began = Instant::now();
         waiting.await;
-        assert!(began.elapsed() < Duration::from_secs(1), "those that wait already go as well");
+        assert!(began.elapsed() < Duration::from_secs(1), "the request that already waits is released");
         assert!(urgent(&throttle).now_or_never().is_some());
     }
 

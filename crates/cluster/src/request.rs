@@ -1,6 +1,6 @@
 //! One request and its answer. A failure becomes a [`RequestFailure`] that contains the data of the HTTP answer.
 //!
-//! `kube`'s own `request` methods are not used, since these methods drop data that a caller needs: the header
+//! `kube`'s own `request` methods are not used, because these methods drop data that a caller needs: the header
 //! `Retry-After`, which API Priority and Fairness sends with plain text, and the HTTP status of an answer that is JSON
 //! but not a `Status`.
 
@@ -23,7 +23,7 @@ use crate::{
     retry::{Retries, RetryPolicy},
 };
 
-/// The maximum number of bytes that are shown of an answer that is not a `Status`, since a proxy's error page may be
+/// The maximum number of bytes that are shown of an answer that is not a `Status`, because a proxy's error page may be
 /// long.
 const MAX_TEXT: usize = 1024;
 

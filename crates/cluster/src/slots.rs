@@ -138,7 +138,7 @@ mod tests {
         drop(taken);
         assert!(futures::poll!(&mut waiting_b).is_pending(), "the first of a");
         drop(waiting_a);
-        assert!(waiting_b.now_or_never().is_some(), "what nobody waits for any more is passed on");
+        assert!(waiting_b.now_or_never().is_some(), "a slot is passed on if its waiter is gone");
         assert_eq!(slots.state().n_free, 1);
         assert!(slots.state().open.is_empty());
     }

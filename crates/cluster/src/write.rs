@@ -274,7 +274,7 @@ impl Writer {
         self.delete(object, uid, None).await
     }
 
-    /// Deletes a pod with a grace period of zero, since no kubelet has to stop it.
+    /// Deletes a pod with a grace period of zero, because no kubelet has to stop it.
     ///
     /// # Errors
     /// Fails as [`Self::delete_object`] does.

@@ -165,7 +165,7 @@ const ONCE_NONE_IS_OLDER: [&str; 1] = ["DRAFractionalCapacityRange"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     release: Release,
-    /// The minor version in `--min-compatibility-version`. By default, it is that of the previous release.
+    /// The minor version in `--min-compatibility-version`. By default, it is the minor version of the previous release.
     oldest_minor: Option<u32>,
     switched: BTreeMap<&'static str, bool>,
 }

@@ -149,7 +149,7 @@ async fn kinds(client: &Client, Setup { settings, plugins }: &Setup, findings: &
 
 /// The server's facts, and the time that it takes to answer.
 async fn timed_info(client: &Client) -> Result<(ServerInfo, Duration), ServerInfoError> {
-    // The first answer is not timed, since it includes the time of a new connection.
+    // The first answer is not timed, because it includes the time of a new connection.
     let mut facts = server_info(client).await?;
     let mut times = Vec::new();
     for _ in 0..N_ANSWERS {

@@ -22,7 +22,7 @@ use crate::{
 /// kube-scheduler's `pkg/scheduler/metrics/metric_recorder.go`.
 const MAX_KEPT: usize = 16_384;
 
-/// Plugins are timed in one of this many attempts.
+/// The scheduler measures the times of plugins in one attempt out of this many attempts.
 const SAMPLED: u64 = 10;
 
 /// A run of all plugins of an extension point.
@@ -101,7 +101,7 @@ pub struct Meter {
 struct Timer {
     clock: Arc<dyn Clock>,
     seed: u64,
-    /// Plugins are timed in one of this many attempts.
+    /// The scheduler measures the times of plugins in one attempt out of this many attempts.
     sampled: u64,
     /// The share of attempts that is traced.
     tracing: TraceSampling,

@@ -1,5 +1,5 @@
-//! Messages to plugins for whose answers no pod waits: a pod was bound, a placement was given up, a cycle is over, a pod
-//! came to a node and left it.
+//! Messages to plugins: a pod was bound, a placement was given up, a cycle is over, a pod was added to a node or removed
+//! from a node. No pod waits for the answers.
 //!
 //! The scheduler does not wait for a plugin that has used up its time. The plugin's messages wait with its instance, in
 //! order. The plugin is asked about no other pod's placement until it has received all of them. At most three messages
@@ -16,7 +16,7 @@ use crate::{
     points::{Call, CycleId},
 };
 
-/// The effects of a plugin that was informed of Unreserve late.
+/// The effects of a plugin whose Unreserve was called late.
 #[derive(Clone, Debug)]
 pub struct LateEffects {
     /// The attempt that was given up. It is over.

@@ -513,12 +513,12 @@ mod tests {
         let other = time.plugin("D");
         assert_eq!(other.out_of_time(own), Some(OutOfTime::AllPlugins(all)));
         time.set_idle(true);
-        assert_eq!(other.out_of_time(own), None, "nobody waits");
+        assert_eq!(other.out_of_time(own), None, "no pod waits");
         other.take(milliseconds(5000), own);
         time.set_idle(false);
         at(100);
-        assert!(!time.plugins_are_spent(), "what was taken while nobody waited is no debt of all");
-        assert_eq!(other.out_of_time(own), Some(OutOfTime::Plugin(own)), "but its own");
+        assert!(!time.plugins_are_spent(), "time that was used while no pod waited is not charged to all plugins");
+        assert_eq!(other.out_of_time(own), Some(OutOfTime::Plugin(own)), "it is charged to the plugin itself");
     }
 
     #[test]

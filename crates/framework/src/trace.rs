@@ -39,7 +39,7 @@ pub struct TracedSpan {
     pub cycle: CycleId,
     /// The label `extension_point`, or the name of another step, such as `Sync`.
     pub name: &'static str,
-    /// The call; `None` if the span is that of a whole extension point or step.
+    /// The call; `None` if the span covers a whole extension point or step.
     pub call: Option<TracedCall>,
     /// The code of the outcome.
     pub code: Code,

@@ -170,22 +170,22 @@ fn owned(text: String) -> *mut c_char {
 }
 
 /// The text at this address.
-#[expect(unsafe_code, reason = "the header says what the caller promises")]
+#[expect(unsafe_code, reason = "the header says which conditions the caller must meet")]
 fn text<'a>(address: *const c_char, what: &str) -> Result<&'a str> {
-    ensure!(!address.is_null(), "{what}: no text, but a null pointer");
+    ensure!(!address.is_null(), "{what}: a null pointer, not a text");
     // SAFETY: the caller's text ends with a zero byte and stays as it is during the call.
     let text = unsafe { CStr::from_ptr(address) };
     text.to_str().with_context(|| format!("{what} is not valid UTF-8"))
 }
 
-#[expect(unsafe_code, reason = "the header says what the caller promises")]
+#[expect(unsafe_code, reason = "the header says which conditions the caller must meet")]
 fn handle<'a>(simulator: *const BerthSimulator) -> Result<&'a BerthSimulator> {
     // SAFETY: the caller has the handle from `berth_simulator_open` and has not closed it.
     unsafe { simulator.as_ref() }.context("simulator: a null pointer")
 }
 
 /// Returns the value. If the call failed, returns `none` and stores the reason at `error`.
-#[expect(unsafe_code, reason = "the header says what the caller promises")]
+#[expect(unsafe_code, reason = "the header says which conditions the caller must meet")]
 fn told<T>(work: impl FnOnce() -> Result<T>, none: T, error: *mut *mut c_char) -> T {
     let answer = guarded(work);
     // SAFETY: `error` is null, or points to a pointer that the caller owns.

@@ -47,7 +47,7 @@ pub enum ExportError {
     Http(StatusCode),
     #[error("gRPC status {code}: {message}")]
     Grpc { code: u32, message: String },
-    #[error("the answer is not that of a collector: {0}")]
+    #[error("the answer does not come from a trace collector: {0}")]
     Answer(String),
     #[error("{n_spans} spans were rejected: {message}")]
     Rejected { n_spans: u64, message: String },

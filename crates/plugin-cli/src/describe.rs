@@ -125,8 +125,8 @@ fn stack(plugin: &PluginReport) -> Option<Table> {
 const NO_NAMES: &str = "The component has no names for some functions. In Python and JavaScript these are functions of the \
                         interpreter; the reason of the fault has the line of the plugin, except after a time-out.";
 
-/// The functions, the innermost first. Functions without a name that follow each other share a line, since a reader can do
-/// nothing with their numbers.
+/// The functions, the innermost first. Functions without a name that follow each other share a line, because their
+/// numbers do not help a reader.
 fn stack_lines(stack: &[String]) -> Vec<String> {
     let runs = stack.chunk_by(|one, next| has_no_name(one) && has_no_name(next));
     let line = |run: &[String]| match run {

@@ -30,7 +30,7 @@ struct SentSwap {
 pub(crate) struct SwapResults(Vec<oneshot::Receiver<usize>>);
 
 impl SentSwaps {
-    /// Notes a swap in all of its profiles. Every swap must be noted, since the order tells equal swaps apart.
+    /// Notes a swap in all of its profiles. Every swap must be noted, because the order tells equal swaps apart.
     pub(crate) fn send<B>(&mut self, swap: &Swap<B>, results: &mut SwapResults) {
         for scheduler_name in &swap.scheduler_names {
             let (n_released, result) = oneshot::channel();

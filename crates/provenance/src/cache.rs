@@ -202,7 +202,7 @@ mod tests {
             }
         }
         cache.prune(std::slice::from_ref(&kept)).unwrap();
-        assert!(cache.known(&shared.0).is_some() && cache.blob(shared.1, 10).is_some(), "somebody used it just now");
+        assert!(cache.known(&shared.0).is_some() && cache.blob(shared.1, 10).is_some(), "it was used recently");
         assert!(cache.known(&kept).is_some() && cache.blob(kept_blob, 10).is_some());
         assert!(cache.known(&gone).is_none() && cache.blob(gone_blob, 10).is_none());
     }

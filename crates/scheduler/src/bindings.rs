@@ -276,7 +276,7 @@ impl Bindings {
         for_host
     }
 
-    /// Passes waiting messages to plugins, and carries out the effects of plugins that are informed late of Unreserve.
+    /// Passes waiting messages to plugins, and carries out the effects of plugins whose Unreserve is called late.
     pub(crate) fn deliver_messages(&mut self, context: &mut Context) {
         let late = context.deliver_messages();
         if late.is_empty() {

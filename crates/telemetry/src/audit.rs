@@ -202,7 +202,8 @@ pub fn digest_or_built_in(digest: Option<Digest>) -> String {
     digest.map_or_else(|| "built-in".to_owned(), |digest| digest.to_string())
 }
 
-/// The binary in the form of entries about effects: `native` for a built-in that runs natively, empty if none is known.
+/// The binary as entries about effects show it: `native` for a built-in plugin that runs natively; empty if no binary is
+/// known.
 pub fn binary(binary: Option<BinaryId>) -> String {
     binary.map_or_else(String::new, |binary| binary.to_string())
 }

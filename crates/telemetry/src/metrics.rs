@@ -444,7 +444,7 @@ impl Metrics {
 
     fn forget(&self, info: &[String; 4]) {
         let removed = self.plugin_info.remove_label_values(info);
-        debug_assert!(removed.is_ok(), "what served was shown");
+        debug_assert!(removed.is_ok(), "the metric had the binary that served");
     }
 
     /// Sets the number of strings that the scheduler holds.

@@ -319,8 +319,8 @@ impl WhatIfRequest {
         read.map_err(|reason| BatchError::Unreadable { reason })
     }
 
-    /// The question which nodes the pods of the manifests `pods` get, on the present cluster and, if there are changes,
-    /// on the changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
+    /// Asks which nodes the pods of the manifests `pods` get on the present cluster and, if there are changes, on the
+    /// changed cluster. `added` is the number of nodes that are added, with the manifest of such a node.
     ///
     /// # Errors
     /// A manifest cannot be read, or the manifest of the node is not a single object.

@@ -67,7 +67,7 @@ func ask() (found answer.Answer, err error) {
 	return found, json.Unmarshal(body, &found)
 }
 
-// way is how the scheduler is reached, and the address before the path.
+// way returns the transport to the scheduler, and the part of the URL before the path.
 func way() (*http.Transport, string, error) {
 	if *socket != "" {
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {

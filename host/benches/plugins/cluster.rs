@@ -104,7 +104,7 @@ impl ScenarioCluster {
             let nobody = NominatedPods::default();
             run::post_filter(profile, &call, attempt.findings(), &nobody, None, &mut diagnosis);
             let answer = &diagnosis.post_filter;
-            assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);
+            assert!(answer.nominate.flatten().is_some(), "an eviction makes room: {:?}", answer.status);
             return true;
         }
         assert!(!attempt.findings().feasible_order().is_empty(), "{}: the pod fits somewhere", self.scenario.plugin);

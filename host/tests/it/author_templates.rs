@@ -46,8 +46,8 @@ plugins:
   grants: {effects: [wait]}
 ";
 
-/// The version of a plugin in Rust, and the version after it. The manifest also has the version of the SDK's crates, with
-/// another line after it.
+/// The version of a plugin in Rust, and the next version. The second line of each text tells the plugin's version from the
+/// version of the SDK's crates in the same manifest.
 const OWN_VERSION: [&str; 2] =
     ["version = \"0.1.0\"\nedition.workspace = true", "version = \"0.2.0\"\nedition.workspace = true"];
 
@@ -119,7 +119,7 @@ async fn tour(language: &str, source: &str, is_required: bool) {
     for template in TEMPLATES {
         if let Err(reason) = make(&mut shell, language, source, template) {
             assert!(!is_required, "{reason}");
-            return eprintln!("not run: {language}, as its packages cannot be fetched: {reason}");
+            return eprintln!("not run: {language}, because its packages cannot be fetched: {reason}");
         }
     }
     fs::write(shell.directory.join("config.yaml"), CONFIG).expect("a file");

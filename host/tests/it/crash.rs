@@ -37,7 +37,7 @@ async fn check(stop: impl AsyncFnOnce(crate::process::Process)) {
     tokio::join!(creating, stopping);
     cluster.create_all(pods(BEFORE..ALL)).await;
     let left = cluster.until("all created", |seen| seen.nodes.len() == ALL).await;
-    assert!(left.bound.len() <= BEFORE, "nobody was there for the last pods");
+    assert!(left.bound.len() <= BEFORE, "no scheduler ran when the last pods were created");
     let _second = cluster.scheduler(&[]).await;
     cluster.all_bound(ALL).await;
 }

@@ -79,7 +79,7 @@ async fn a_pod_left_pending_is_a_failure() {
     assert!(ended.err.contains("not every pod was placed: lost"), "{}", ended.err);
 }
 
-/// The environment is that of an image that holds only the program.
+/// The environment is the same as in an image that has only the program.
 #[tokio::test]
 async fn a_system_without_certificates_of_authorities_runs_it() {
     let nothing = [("SSL_CERT_FILE", "/dev/null"), ("SSL_CERT_DIR", "/dev/null")];

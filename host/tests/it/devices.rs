@@ -97,8 +97,8 @@ async fn refuse_bindings(cluster: &Cluster) {
     cluster.pods.clone().into_client().request_text(post).await.expect("the rule is added");
 }
 
-/// Creates a pod, and passes each later state of a claim to `look`, with `true` for a claim that is gone, until `look`
-/// breaks.
+/// Creates a pod, and passes each later state of a claim to `look`, with `true` if the claim was deleted. Ends when `look`
+/// returns `Break`.
 async fn watch_claims_of(cluster: &Cluster, pod: &Value, mut look: impl FnMut(Value, bool) -> ControlFlow<()>) {
     let claims: Api<ResourceClaim> = Api::default_namespaced(cluster.pods.clone().into_client());
     let listed = claims.list(&ListParams::default()).await.expect("the claims");

@@ -262,7 +262,7 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
         client.request_text(http::Request::get("/healthz").body(Vec::new()).expect("a request")).await
     };
     assert_eq!(healthz("scheduler.example").await.expect("its certificate"), "ok");
-    healthz("other.example").await.expect_err("the server's own certificate, which nobody trusts");
+    healthz("other.example").await.expect_err("the server's own certificate, which the client does not trust");
     // Another certificate replaces this one while the scheduler runs.
     let other = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
     fs::write(&key, other.signing_key.serialize_pem()).expect("a file");

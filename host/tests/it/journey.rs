@@ -79,7 +79,7 @@ impl Shell {
     }
 
     /// Gives the shell an empty cargo home, fetches the project's dependencies for this machine and for wasm, and goes
-    /// offline. `tests` names the home, since tests that run at the same time need different homes. The error holds
+    /// offline. `tests` names the home, because tests that run at the same time need different homes. The error holds
     /// cargo's message.
     pub(crate) fn fetch_and_go_offline(&mut self, tests: &str) -> Result<(), String> {
         // The flags that compile plugins contain the path of the home, so the path is fixed.
@@ -194,7 +194,7 @@ async fn journey(language: &str, source: &str, is_required: bool) {
     let mut shell = Shell::new();
     if let Err(reason) = make(&mut shell, language, source) {
         assert!(!is_required, "{reason}");
-        return eprintln!("not run: {language}, as its packages cannot be fetched: {reason}");
+        return eprintln!("not run: {language}, because its packages cannot be fetched: {reason}");
     }
 
     let guide = blocks("first-plugin.md", "console");

@@ -77,7 +77,7 @@ async fn arguments_of_plugins_take_effect_without_a_restart() {
     assert!(line.contains("leaderElection.leaseDuration"), "{line}");
     let changed = bench.scheduler.process.line("addedAffinity").await;
     assert!(changed.contains("node-00000") && changed.contains("node-00001"), "{changed}");
-    assert_eq!(bench.cluster.node_of("waiting").await, "node-00001", "what it waited for has changed");
+    assert_eq!(bench.cluster.node_of("waiting").await, "node-00001", "the arguments that kept it pending have changed");
     bench.lands_on("second", "node-00001").await;
 
     bench.write(&configuration("node-00000", "percentageOfNodesToScore: 101"));

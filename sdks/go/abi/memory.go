@@ -9,7 +9,7 @@ import (
 // until they make slices of it.
 var passedIn runtime.Pinner
 
-// Unpin releases the memory in passedIn. It is called after the bindings made slices of it.
+// Unpin releases the memory in passedIn. Call Unpin after the bindings have made slices of this memory.
 func Unpin() { passedIn.Unpin() }
 
 // Allocate returns memory that does not move until the pinner releases it. The memory is aligned to 8 bytes.

@@ -48,7 +48,7 @@ type (
 		Reason, Action, Note string
 	}
 	// WaitFor waits until one of the objects changes, then the scheduler calls the method again. The attempt fails with
-	// Message after Milliseconds. PreBind may return it, and so may Permit together with WaitMilliseconds. Objects may name
+	// Message after Milliseconds. PreBind may return WaitFor. Permit may return WaitFor together with WaitMilliseconds. Objects may name
 	// the pod itself, with the kind `v1/Pod`; the method then gets the changed pod. The manifest's Objects must name all other
 	// kinds. WaitFor must be the last effect in the list.
 	WaitFor struct {

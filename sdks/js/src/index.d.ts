@@ -196,9 +196,9 @@ declare module "berth" {
     event(event: { warning?: boolean; reason: string; action: string; note: string }): Effect;
     /**
      * Waits until one of the objects changes, then the scheduler calls the member again. The attempt fails with the message
-     * after `timeoutMs`. `preBind` may return it, and so may `permit` together with its own `wait`. The objects may include the
-     * pod itself, `{ kind: "v1/Pod", namespace, name }`; the member then gets the changed pod. The plugin's `objects` must
-     * name all other kinds. `wait` must be the last effect in the list.
+     * after `timeoutMs`. `preBind` may return this effect. `permit` may return it together with its own `wait`. The
+     * objects may include the pod itself, `{ kind: "v1/Pod", namespace, name }`; the member then gets the changed pod. The
+     * plugin's `objects` must name all other kinds. `wait` must be the last effect in the list.
      */
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };

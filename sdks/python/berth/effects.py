@@ -134,8 +134,8 @@ def event(reason: str, action: str, note: str, warning: bool = False) -> types.E
 
 def wait(objects: list[tuple[str, str, str]], timeout_ms: int, message: str) -> types.Effect_Wait:
     """Waits until one of the objects, `(kind, namespace, name)`, changes, then the scheduler calls the method again. The attempt
-    fails with the message after `timeout_ms`. PreBind may return it, and so may Permit together with `Wait`. The objects may
-    include the pod itself, `("v1/Pod", pod.namespace, pod.name)`; the method then gets the changed pod. The manifest's
+    fails with the message after `timeout_ms`. PreBind may return this effect. Permit may return it together with `Wait`. The
+    objects may include the pod itself, `("v1/Pod", pod.namespace, pod.name)`; the method then gets the changed pod. The manifest's
     `objects` must name all other kinds. `wait` must be the last effect in the list."""
     references = [_reference(key) for key in _list("wait", "objects", objects, "(kind, namespace, name)")]
     if not is_time(timeout_ms):

@@ -64,7 +64,7 @@ impl Random {
 ///
 /// # Panics
 /// A round panics, or the variables are not numbers.
-#[expect(clippy::expect_used, reason = "whoever sets the variables should know")]
+#[expect(clippy::expect_used, reason = "a wrong variable must end the run")]
 pub fn rounds(n: u64, mut round: impl FnMut(&mut Random)) {
     let number = |name: &str| env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let mut run = |seed: u64| {

@@ -10,7 +10,7 @@ use berth_testing::{TestCluster, node, pod};
 use oracle::{Execution, Native, Wasm, artefacts_of_tests};
 use serde_json::{Value, json};
 
-/// The components, which take half a minute to compile if no test of an earlier program did.
+/// The components. They take half a minute to compile, unless an earlier test program has compiled them.
 static WASM: LazyLock<Wasm> =
     LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap());
 

@@ -14,7 +14,7 @@ use oracle::{
     report::{causes_text, differences_text},
 };
 
-/// The components, which take half a minute to compile if no test of an earlier program did.
+/// The components. They take half a minute to compile, unless an earlier test program has compiled them.
 fn wasm() -> Result<&'static Wasm> {
     static WASM: LazyLock<Result<Wasm>> =
         LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))));

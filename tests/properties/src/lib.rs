@@ -8,7 +8,7 @@
 //! cases in a run of the tests. The environment variable `PROPTEST_CASES` replaces this number, for long runs. A
 //! failing case is shrunk, and printed with its objects.
 
-#![expect(clippy::panic, reason = "the whole crate is a test: what it cannot go on without ends the run")]
+#![expect(clippy::panic, reason = "the whole crate is a test, and a panic ends its run")]
 
 pub mod answers;
 pub mod changing_cluster;

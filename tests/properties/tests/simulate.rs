@@ -39,7 +39,7 @@ const WAIT: u32 = 10_500;
 /// The time until every refused pod has been tried again.
 const FLUSH: u32 = 330_000;
 
-/// The components, which take half a minute to compile if no test of an earlier program did.
+/// The components. They take half a minute to compile, unless an earlier test program has compiled them.
 static WASM: LazyLock<Wasm> =
     LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap());
 

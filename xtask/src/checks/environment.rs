@@ -1,7 +1,7 @@
-//! The guide lists each environment variable that Berth reads, and no other (`docs/src/environment.md`).
+//! Checks that the guide lists each environment variable that Berth reads, and no other (`docs/src/environment.md`).
 //!
-//! A variable's name is a string in the code, in capital letters with an underscore. Strings of this form that name no
-//! variable of Berth's are listed here. Variables that only libraries read are listed here, too.
+//! A variable's name is a string in the code, in capital letters with an underscore. This file lists the strings of this
+//! form that are not variables of Berth, and the variables that only libraries read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ const SHORT_NAMES: [&str; 3] = ["HOME", "HOSTNAME", "KUBECONFIG"];
 const OF_LIBRARIES: [&str; 6] =
     ["BERTH_TOOLCHAINS", "HTTPS_PROXY", "KUBERNETES_SERVICE_PORT", "SSL_CERT_DIR", "SSL_CERT_FILE", "https_proxy"];
 
-/// Beginnings of strings that name no variable for users: cargo's variables, suites of ciphers, a variable of debug
+/// Beginnings of strings that are not variables for users: cargo's variables, suites of ciphers, a variable of debug
 /// builds for tests, and a variable that Berth sets for its compiler's process.
 const NOT_FOR_USERS: [&str; 6] = ["CARGO_", "RUSTC_", "OUT_DIR", "TLS_", "BERTH_PANIC_IN", "MIMALLOC_"];
 

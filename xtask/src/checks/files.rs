@@ -19,7 +19,7 @@ const MAX_LINES: usize = 600;
 /// libraries.
 const MAX_LINES_OF_PACKAGES: Ceilings = &[("berth-host", 4_999)];
 const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
-/// Words that no sentence of a comment may begin with, since a sentence begins with its subject.
+/// Words that no sentence of a comment may begin with, because a sentence begins with its subject.
 const NO_SUBJECTS: [&str; 2] = ["Of ", "To "];
 
 /// The folders of libraries. Their errors must be types.

@@ -1,4 +1,4 @@
-//! The commands and flags that the documents show exist.
+//! Checks that the commands and flags in the documents exist.
 //!
 //! `docs/src/commands.md` lists the commands of `berth` with their options, and a test of the program compares it with the
 //! program. The help of `cargo xtask` lists its commands. This check compares the code blocks and the inline code of all
@@ -34,7 +34,7 @@ struct Commands<'a> {
     xtask: BTreeSet<&'a str>,
 }
 
-/// The commands and flags in documents that do not exist.
+/// One complaint for each command or flag that a document names and that does not exist.
 pub(super) fn check() -> Result<Vec<String>> {
     let reference = fs::read_to_string(REFERENCE).context(REFERENCE)?;
     let commands = Commands { berth: berth(&reference), xtask: super::workflows::commands(crate::HELP) };
@@ -106,7 +106,7 @@ fn code(text: &str) -> Vec<String> {
                 lines.extend(body.replace("\\\n", " ").lines().map(str::to_owned));
             }
         } else {
-            // A backtick without its second one must not affect the next paragraph.
+            // A backtick without a closing backtick must not affect the next paragraph.
             for paragraph in part.split("\n\n") {
                 lines.extend(paragraph.split('`').skip(1).step_by(2).map(|inline| inline.replace('\n', " ")));
             }
@@ -118,7 +118,7 @@ fn code(text: &str) -> Vec<String> {
 }
 
 impl Commands<'_> {
-    /// What does not exist in a command, if anything.
+    /// The complaint about a command, if the command or one of its flags does not exist.
     fn complaint(&self, command: &str) -> Option<String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         let mut before = None;
@@ -141,7 +141,7 @@ impl Commands<'_> {
         (!is_known && alone != "--help").then(|| format!("no command has the flag {alone}"))
     }
 
-    /// What does not exist in these words after `berth`.
+    /// The complaint about the words after `berth`, if a command or flag among them does not exist.
     fn complaint_about_berth(&self, mut words: &[&str]) -> Option<String> {
         let mut command = "berth".to_owned();
         while let [word, tail @ ..] = words {

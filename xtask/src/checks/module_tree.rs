@@ -2,7 +2,7 @@
 //! imports, and the paths that it names.
 //!
 //! The parser reads tokens, not Rust: macros are not expanded, and a name that arrives through `use foo::*` is looked
-//! up only in `foo`. Modules under `#[cfg(test)]` are marked, since tests may use everything.
+//! up only in `foo`. Modules under `#[cfg(test)]` are marked, because tests may use everything.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -28,7 +28,7 @@ pub(super) fn check() -> Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// The commands that the help lists, each at the begin of a line that is indented by two spaces.
+/// The commands that the help lists, each at the beginning of a line that is indented by two spaces.
 pub(super) fn commands(help: &str) -> BTreeSet<&str> {
     let lines = help.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
     lines.filter_map(|line| line.split_whitespace().next()).collect()
@@ -45,7 +45,7 @@ fn complaints_about(file: &str, workflow: &str, known: &BTreeSet<&str>) -> Vec<S
             }
         } else if let Some(step) = line.strip_prefix("run: ") {
             if !is_of_this_repository(step, known) {
-                complain(format!("`{step}` is no command of this repository"));
+                complain(format!("`{step}` is not a command of this repository"));
             }
         } else if let Some(list) = line.strip_prefix("command: [") {
             for command in list.trim_end_matches(']').split(", ").map(|command| command.trim_matches('"')) {
@@ -96,8 +96,8 @@ steps:
 ";
         let expected = [
             "w:3: actions/checkout@v5: name the commit, and the version behind it: OWNER/NAME@COMMIT # v1.2.3",
-            "w:7: `curl https://example.com | sh` is no command of this repository",
-            "w:8: `|` is no command of this repository",
+            "w:7: `curl https://example.com | sh` is not a command of this repository",
+            "w:8: `|` is not a command of this repository",
             "w:9: cargo xtask has no command `sing`",
         ];
         assert_eq!(complaints_about("w", workflow, &known), expected);

@@ -106,7 +106,8 @@ impl Release {
         )
     }
 
-    /// The keys are those of the specification (`annotations.md`). `source` and `url` wait for a public host.
+    /// The specification defines the keys (`annotations.md`). `source` and `url` are absent, because there is no public
+    /// host yet.
     fn annotations(&self) -> Result<Value> {
         Ok(json!({
             "org.opencontainers.image.title": "berth",

@@ -21,10 +21,11 @@ use crate::{manifests, run, sandbox::Sandbox};
 /// The namespace that the manifests name.
 const NAMESPACE: &str = "kube-system";
 
-/// The longest start of a replica with the components, without anything compiled or cached before.
+/// The longest time that a replica with the components may take to start, if nothing is compiled or cached yet.
 const COLD_START: Duration = Duration::from_secs(1);
 
-/// The fastest of these many starts counts, because other work of the machine only makes a start slower.
+/// The number of starts that are measured. The fastest start counts, because other work of the machine only makes a
+/// start slower.
 const STARTS: usize = 3;
 
 /// The longest wait for a line of the replica's log.

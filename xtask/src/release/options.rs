@@ -9,23 +9,23 @@ usage: cargo xtask release --out DIR [OPTION ...]
        cargo xtask release --check DIR [--key FILE]
        cargo xtask release --sign DIR --key FILE
 
-Builds what is checked out: static programs, an image as an OCI layout, the chart and the manifests, a bill of materials, checksums,
-and where all of it comes from. Two builds of one commit have the same bytes.
+Builds the sources that are checked out: static programs, an image as an OCI layout, the chart and the manifests, a bill of
+materials, checksums, and the provenance of the files. Two builds of one commit have the same bytes.
 
   --out DIR            an empty folder for the files
-  --arch NAME          amd64 or arm64; both, if none is named. The other machine's needs Debian's qemu-user-static,
-                       and a C compiler: gcc-aarch64-linux-gnu with libc6-dev-arm64-cross, or gcc-x86-64-linux-gnu with
+  --arch NAME          amd64 or arm64; both, if none is named. The architecture of another machine needs Debian's
+                       qemu-user-static and a C compiler: gcc-aarch64-linux-gnu with libc6-dev-arm64-cross, or gcc-x86-64-linux-gnu with
                        libc6-dev-amd64-cross
   --authorities FILE   certificates (PEM) of the authorities that the image trusts when it talks to registries and extenders.
-                       Without it the image has none: mount yours, and name them in SSL_CERT_FILE
+                       Without this option the image has no certificates: mount yours, and name them in SSL_CERT_FILE
   --key FILE           an EC or RSA private key (PEM) that signs the checksums: SHA256SUMS.sig is for
-                       `openssl dgst -sha256 -verify`, SHA256SUMS.sigstore.json for `cosign verify-blob`. With --check the
-                       public key (PEM) that the signature must fit
-  --sign DIR           compares the checksums of a finished release, and signs them with --key; for a release that a workflow made
-  --check DIR          with nothing but the files of a release: their checksums and signature; the image, unpacked, as another user than root
-                       with a root file system that is read-only, schedules the demo's pods; a sandbox takes the objects of the
-                       base and of the chart, and the image runs as a pod of their Deployment; how long a cold start takes.
-                       Needs root on Linux, kubectl and Python
+                       `openssl dgst -sha256 -verify`, SHA256SUMS.sigstore.json for `cosign verify-blob`. With --check: the
+                       public key (PEM) with which the signature is verified
+  --sign DIR           compares the checksums of a release that a workflow made, and signs them with --key
+  --check DIR          tries the files of a release, without the sources. Compares the checksums, and verifies the signature. The
+                       unpacked image schedules the demo's pods, as a user other than root with a read-only root file system.
+                       A sandbox accepts the objects of the base and of the chart, and the image runs as a pod of their
+                       Deployment. Measures a cold start. Needs root on Linux, kubectl and Python
 ";
 
 /// The options that were given.

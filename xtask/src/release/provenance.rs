@@ -13,7 +13,8 @@ use crate::output_of;
 /// How a release is made. The guide describes its parameters (`docs/src/install.md`).
 const BUILD_TYPE: &str = "https://berth.dev/build/xtask-release/v1";
 
-/// Who vouches for the statement: whoever signs the checksums. A workflow adds a statement of its own.
+/// The builder that the statement names. The signature of the checksums covers the statement. A workflow adds a statement
+/// of its own.
 const BUILDER: &str = "https://berth.dev/builders/local";
 
 impl Release {
@@ -116,7 +117,7 @@ mod tests {
         assert!(sums.starts_with(&format!("{A_CHART}  berth.tgz\n")), "{sums}");
     }
 
-    /// The names are those of the specification: buildDefinition and runDetails, and a dependency is a
+    /// The specification defines the names: buildDefinition and runDetails, and a dependency is a
     /// ResourceDescriptor (<https://github.com/in-toto/attestation/blob/main/spec/v1/resource_descriptor.md>).
     #[test]
     fn the_predicate_has_what_a_second_build_needs() {

@@ -32,7 +32,7 @@ const BUNDLE: &str = "SHA256SUMS.sigstore.json";
 /// Checks that openssl can sign with the private key.
 ///
 /// # Errors
-/// The file is no private key, or its algorithm does not sign SHA-256 digests. Ed25519 is such an algorithm.
+/// The file is not a private key, or the key's algorithm cannot sign SHA-256 digests, for example Ed25519.
 pub(super) fn check_key(key: &str) -> Result<()> {
     run("openssl", &["dgst", "-sha256", "-sign", key, "-out", "/dev/null", "Cargo.lock"]).with_context(|| {
         format!(
@@ -77,7 +77,7 @@ pub(super) fn verify(folder: &Path, public_key: Option<&str>) -> Result<()> {
     let status = Command::new("openssl").args(verify).stdout(Stdio::null()).status();
     ensure!(
         status.context("cannot start openssl")?.success(),
-        "{file} is no signature of {SUMS} by the key {public_key}"
+        "{file} is not a signature of {SUMS} by the key {public_key}"
     );
     let bundle = folder.join(BUNDLE);
     let text = fs::read(&bundle).with_context(|| bundle.display().to_string())?;

@@ -20,16 +20,15 @@ const INTRODUCTION: &str = "\
 Berth contains the crates that this file lists, Rust's standard library, and the GNU C library.
 
 The GNU C library (glibc, https://www.gnu.org/software/libc/) is covered by the GNU Lesser General Public License, version 2.1 or
-later, whose text stands at the end of this file. The sources of Berth are public: with them you can link Berth with a changed
-glibc.
+later, whose text is at the end of this file. The sources of Berth are public, so you can link Berth with a changed glibc.
 
 Rust's standard library (https://www.rust-lang.org/) may be used under the MIT licence or the Apache licence, version 2.0.
 
 ";
 
-const WITHOUT_TEXT: &str = "The packages of these crates name their licence and have no text of it:\n\n";
+const WITHOUT_TEXT: &str = "The packages of these crates name their licence, but do not contain its text:\n\n";
 
-/// The text for these packages of cargo's metadata.
+/// The text of all licences. `packages` are packages of cargo's metadata.
 pub(super) fn text<'a>(packages: impl Iterator<Item = &'a Value>) -> Result<String> {
     let mut crates_by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without_text = String::new();

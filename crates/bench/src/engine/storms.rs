@@ -113,7 +113,7 @@ impl Stage<'_> {
                     break;
                 }
             }
-            // The scheduler tries this pod first, since no other pod has its priority.
+            // The scheduler tries this pod first, because no other pod has its priority.
             self.turn(&mut bound)?;
             longest = longest.max(start.elapsed());
             ensure!(bound.len() == index + 1, "{}: the pod of high priority was not placed", storm.name);

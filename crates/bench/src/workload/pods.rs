@@ -21,7 +21,7 @@ fn with_requests(pod: PodMaker, requests: Value) -> PodMaker {
 fn named(prefix: &str, index: usize) -> PodMaker {
     let name = format!("{prefix}-{index:05}");
     let container = json!({"name": "pause", "image": "registry.k8s.io/pause:3.10"});
-    // A grace period would not end, since there is no kubelet.
+    // A grace period would not end, because there is no kubelet.
     let pod = pod(&name).uid(&format!("uid-{name}")).spec("terminationGracePeriodSeconds", json!(0));
     pod.spec("containers", json!([container]))
 }

@@ -3,7 +3,7 @@
 //!
 //! `device.driver` is a string. `device.attributes` and `device.capacity` are maps from a domain to the map of values
 //! that the domain defines; an unknown domain is an empty map. Quantities and semantic versions are separate types. An
-//! expression that is in use is compiled once and evaluated once for each device, since every attempt evaluates the
+//! expression that is in use is compiled once and evaluated once for each device, because every attempt evaluates the
 //! same few expressions for the same devices. The caches are bounded in bytes, and unused entries are freed.
 //!
 //! An expression is checked before it runs ([`checker`]), as the API server checks it before it stores it.

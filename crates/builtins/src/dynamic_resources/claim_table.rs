@@ -80,7 +80,7 @@ pub(super) struct InFlight {
     /// version that lacks finalizer and allocation has been allocated and given back, or will not be allocated.
     sent: Option<SentWrites>,
     /// Whether the success of the write is unknown, because the binding failed after the write was sent. The devices
-    /// stay held, but another pod may allocate the claim, since the API server accepts only one allocation.
+    /// stay held, but another pod may allocate the claim, because the API server accepts only one allocation.
     pub(super) is_doubtful: bool,
 }
 
@@ -197,7 +197,7 @@ impl ClaimTable {
         }
     }
 
-    /// Whether the claim may soon be no longer reserved for the pod.
+    /// Whether the pod is being removed from the pods that have reserved the claim.
     pub(super) fn is_releasing(&self, claim_uid: &str, pod_uid: &str) -> bool {
         self.releasing.get(claim_uid).is_some_and(|pods| pods.contains(pod_uid))
     }

@@ -17,7 +17,7 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceNumber(u32);
 
-/// The devices that claims hold. Several claims may hold one device, since the API server does not prevent it. Requests
+/// The devices that claims hold. Several claims may hold one device, because the API server allows this. Requests
 /// with `adminAccess` hold nothing.
 #[derive(Debug, Default)]
 pub(super) struct InUse {

@@ -21,7 +21,7 @@ pub(super) struct Pool<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolState {
     Usable,
-    /// Slices are missing, since the driver has not published all of them yet.
+    /// Slices are missing, because the driver has not published all of them yet.
     Incomplete,
     /// The slices of the pool contradict each other.
     Invalid,

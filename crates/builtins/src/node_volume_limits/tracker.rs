@@ -182,7 +182,7 @@ impl VolumeTracker {
     }
 
     fn remove_use(&mut self, key: &ClaimKey, claim_use: &ClaimUse, symbols: &Symbols) {
-        let Some(held) = self.held.get_mut(key) else { return debug_assert!(false, "nobody used the claim") };
+        let Some(held) = self.held.get_mut(key) else { return debug_assert!(false, "no pod used the claim") };
         let Some(n_uses) = held.uses.get_mut(claim_use) else { return debug_assert!(false, "no such use") };
         *n_uses -= 1;
         if *n_uses == 0 {

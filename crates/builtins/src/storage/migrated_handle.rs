@@ -2,7 +2,7 @@
 //! same handle are one volume, whether a pod, an in-tree `PersistentVolume` or a `PersistentVolume` of the driver names
 //! the volume.
 //!
-//! The rules are those of the plugins of `k8s.io/csi-translation-lib`.
+//! The rules are the same as in the plugins of `k8s.io/csi-translation-lib`.
 
 use std::collections::BTreeSet;
 

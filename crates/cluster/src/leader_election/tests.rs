@@ -129,7 +129,7 @@ async fn a_held_lease_is_taken_when_it_has_not_changed_for_its_duration() {
     assert!(seen.elapsed() < Duration::from_secs(20), "{:?}", seen.elapsed());
     assert_eq!(taken.body["metadata"]["resourceVersion"], "6");
     assert_eq!(taken.body["spec"]["leaseTransitions"], 4);
-    assert_eq!(taken.body["spec"]["strategy"], "OldestEmulationVersion", "what else stands there is kept");
+    assert_eq!(taken.body["spec"]["strategy"], "OldestEmulationVersion", "the other fields are kept");
     taken.refuse(409, "Conflict", "another candidate was faster");
     bench.next().await.answer(200, &lease("7", "third_3", "2026-11-21T03:12:30.000000Z"));
     assert!(!bench.elector.leadership().is_leading());
@@ -331,7 +331,7 @@ async fn a_coordinated_candidate_offers_itself_and_answers() {
         assert_eq!(coordinated.n_writes, n_writes, "{ping}");
     }
     let answered = &coordinated.candidate.as_ref().expect("written")["spec"];
-    assert_eq!(answered["pingTime"], "2999-01-01T00:00:00.000000Z", "what the coordinator wrote is kept");
+    assert_eq!(answered["pingTime"], "2999-01-01T00:00:00.000000Z", "the field of the coordinator is kept");
     assert!(!coordinated.bench.elector.leadership().is_leading());
 }
 

@@ -49,8 +49,8 @@ fn ask_reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
     Ok(())
 }
 
-/// Informs every Reserve plugin, last to first, that the placement on `node` is given up. Returns the effects, each with
-/// the plugin that asked. A plugin without time is informed later ([`Profile::deliver_message`]).
+/// Calls Unreserve of every Reserve plugin, last to first, because the pod is not placed on `node`. Returns the effects,
+/// each with the plugin that asked for it. A plugin without time is called later ([`Profile::deliver_message`]).
 pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Vec<(PluginIdx, Effect)> {
     let start = profile.meter().start(call.cycle);
     let mut effects = Vec::new();
@@ -69,7 +69,7 @@ pub struct PermitRun {
     /// The plugins that hold the pod, each with its longest time in milliseconds. If the list is empty, the pod may
     /// proceed.
     pub waits: Vec<(PluginIdx, u64)>,
-    /// The effects, each with the plugin that asked.
+    /// The effects, each with the plugin that asked for it.
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 

@@ -29,7 +29,7 @@ pub struct PostFilterRun {
     pub status: Option<Status>,
     /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
     pub nominate: Option<Option<NodeIdx>>,
-    /// The effects, each with the plugin that asked.
+    /// The effects, each with the plugin that asked for it.
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 

@@ -461,7 +461,7 @@ fn without_a_directory_absent_plugins_of_kube_scheduler_are_left_out() {
     bench.join("NodeVolumeLimits", "main");
     assert_eq!(bench.serves("NodeVolumeLimits"), "skipped");
     bench.put("NodeVolumeLimits", "a");
-    assert_eq!(bench.serves("NodeVolumeLimits"), "a", "somebody brought it");
+    assert_eq!(bench.serves("NodeVolumeLimits"), "a", "the binary of the directory serves");
 }
 
 #[test]

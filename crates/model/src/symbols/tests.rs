@@ -45,7 +45,7 @@ fn ever_new_texts_keep_the_table_small_and_replicas_right() {
     for replica in [&near, &far] {
         assert!(syms.iter().zip(&texts).all(|(sym, text)| replica.text(*sym) == text));
         assert_eq!(replica.lookup("stays"), Some(stays.0[0]));
-        assert_eq!(replica.lookup("value-5"), None, "what is freed is forgotten");
+        assert_eq!(replica.lookup("value-5"), None, "a freed symbol has no text");
         assert!(replica.texts.len() < 3 * MIN_UNUSED);
     }
 }

@@ -157,7 +157,7 @@ impl Loaded {
     }
 
     /// Warns of kinds in the manifest with names that resemble names of Kubernetes' own kinds. The scheduler accepts
-    /// any kind, since a CRD may come later, so a plugin with a misspelt kind would see no objects.
+    /// any kind, because a CRD may come later, so a plugin with a misspelt kind would see no objects.
     pub(super) fn warn_of_misspelt_kinds(&self) -> Result<()> {
         let mut err = io::stderr().lock();
         for kind in &self.factory.manifest().needs.objects {

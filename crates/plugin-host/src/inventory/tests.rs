@@ -115,7 +115,7 @@ fn denied_digests_are_out_of_service_until_they_are_allowed_again() {
     assert_eq!((swapped, to_retry), (Vec::new(), vec!["Mine".into()]));
     inventory.found(&"Mine".into(), plain(b'b'), NOW);
     reconfigure(&mut inventory, &denied(b'a'));
-    assert!(inventory.registry.fallback("Mine").is_none(), "what is denied is not gone back to");
+    assert!(inventory.registry.fallback("Mine").is_none(), "no rollback to a denied binary");
     assert!(inventory.check(&"Mine".into(), &plain(b'a')).is_err());
 }
 
@@ -173,7 +173,7 @@ fn kinds_that_were_not_granted_refuse_the_binary() {
 fn json_of_pods_that_nobody_kept_refuses_the_binary() {
     let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
     let mut inventory = inventory("", &["Mine"]);
-    assert!(!inventory.settle_pod_json(), "nobody may see it");
+    assert!(!inventory.settle_pod_json(), "no plugin has the grant");
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
@@ -186,7 +186,7 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
         [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("restart")
     ));
     let mut inventory = self::inventory(granted, &["Mine"]);
-    assert!(inventory.settle_pod_json(), "somebody may come who may");
+    assert!(inventory.settle_pod_json(), "a plugin with the grant may be added");
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert_eq!(outcome(&consequences).0, ["Mine"]);
 }

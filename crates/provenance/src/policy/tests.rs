@@ -87,7 +87,7 @@ fn a_manifest_needs_a_signature_that_names_it() {
     let refusal = judge(&policy, &source, b"", signature(Digest::new([8; 32]))).unwrap_err().to_string();
     assert!(refusal.contains("the signature is for another binary"), "{refusal}");
     let detached = vec![Signature::Detached(release.sign(b"").unwrap())];
-    assert!(judge(&policy, &source, b"", detached).is_err(), "what was signed must name the manifest");
+    assert!(judge(&policy, &source, b"", detached).is_err(), "the signed text must name the manifest");
     let elsewhere = pulled("other.example/zone:1");
     let refusal = judge(&policy, &elsewhere, b"", signature(Digest::new([7; 32]))).unwrap_err().to_string();
     assert!(refusal.contains("none by a trusted signer (none configured)"), "{refusal}");

@@ -109,7 +109,7 @@ impl Transport {
     }
 }
 
-/// The body of an answer of at most `limit` bytes.
+/// Reads the body of an answer. The body may have at most `limit` bytes.
 pub(crate) async fn read_body(answer: Response<Incoming>, limit: u64) -> Result<Vec<u8>, TransportError> {
     let mut body = answer.into_body();
     let mut bytes = Vec::new();

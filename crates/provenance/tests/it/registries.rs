@@ -147,7 +147,7 @@ async fn credentials_go_to_the_token_service_that_fits_the_registry() {
     for part in [registry.host(), other.host(), "tokenService".to_owned()] {
         assert!(error.contains(&part), "{error}");
     }
-    assert_eq!(other.take_requests(), [""; 0], "nobody else is sent the credentials");
+    assert_eq!(other.take_requests(), [""; 0], "no other host gets the credentials");
     assert_eq!(pulled(&with_service(Some(other.host())), &name).await.component, b"component");
     // Without credentials, there is nothing to protect.
     failure(&puller(vec![options(&registry)], None), &name).await;

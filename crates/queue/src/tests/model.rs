@@ -265,7 +265,10 @@ impl Pair {
     fn check_metrics(&self) {
         let metrics = self.queue.metrics();
         assert_eq!(metrics.in_flight_pods, self.in_flight.len());
-        assert!(!self.in_flight.is_empty() || metrics.in_flight_events.is_empty(), "events are held for nobody");
+        assert!(
+            !self.in_flight.is_empty() || metrics.in_flight_events.is_empty(),
+            "no events are kept without pods in flight"
+        );
         let incoming: BTreeMap<_, _> =
             metrics.incoming.into_iter().map(|((queue, label), n)| ((queue, label.to_string()), n)).collect();
         assert_eq!(incoming, self.reference.incoming);

@@ -226,7 +226,7 @@ async fn updates_of_the_status_of_many_pods_keep_none_from_being_bound() {
     for pod in 12_100..21_000 {
         bench.ask(pod, reject("no room")).await;
     }
-    assert!(matches!(bench.answer().await, Event::StatusPatchFailed { .. }), "what there is no room for is told");
+    assert!(matches!(bench.answer().await, Event::StatusPatchFailed { .. }), "a patch that is dropped is reported");
     let dropped = bench.metrics.render().lines().any(|line| {
         line.strip_prefix("berth_status_patches_dropped_total ")
             .is_some_and(|count| count.parse::<u32>().is_ok_and(|it| it > 0))

@@ -156,7 +156,7 @@ async fn totals_need_no_copy() {
     let totals = Some(Totals { as_of: Time(7), ..Totals::default() });
     assert_eq!(follower.totals().await, totals);
     scheduling.join().expect("no panic");
-    assert_eq!(follower.totals().await, totals, "those of the last answer say how old they are");
+    assert_eq!(follower.totals().await, totals, "the totals of the last answer have their time");
 }
 
 /// A copy that belongs to no thread.
@@ -263,8 +263,8 @@ fn pods_are_taken_off_nodes_that_nobody_reads() {
     shared.lock().as_mut().expect("it was read").nodes_read_at = long_ago;
     assert_eq!(read_names(&shared), ["a"]);
     assert_eq!(n_on_nodes(&shared.lock().as_ref().expect("it was read").copied.view), 0);
-    assert!(!shared.is_filled(), "a question has it filled again");
-    assert_eq!(read_n_on_nodes(&shared), 1, "until somebody reads them again");
+    assert!(!shared.is_filled(), "the copy is not filled before the next question");
+    assert_eq!(read_n_on_nodes(&shared), 1, "a reader fills the copy again");
     drop(shared);
     scheduling.join().expect("no panic");
 }

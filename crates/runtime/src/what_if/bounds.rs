@@ -101,7 +101,7 @@ mod tests {
         assert!(bounds.are_exceeded());
         assert_eq!(bounds.exceeded(), Some("more than 16 MiB of memory"));
         drop(kept);
-        assert!(bounds.are_exceeded(), "what was exceeded stays exceeded");
+        assert!(bounds.are_exceeded(), "an exceeded bound stays exceeded");
         let late = Bounds::until(Instant::now());
         while !late.are_exceeded() {}
         assert_eq!(late.exceeded(), Some("more than 60 s"));

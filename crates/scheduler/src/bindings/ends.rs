@@ -95,8 +95,8 @@ impl Binding {
     fn unreserve(&self, context: &mut Context, peers: &mut Peers<'_>) {
         let scheduler_name = self.pod().scheduler_name;
         if self.may_have_written() && context.have_time(scheduler_name) {
-            // The plugins may undo what their effects wrote, so their replicas are updated first. If a replica cannot be
-            // updated, the plugin's next question reports this.
+            // Unreserve may undo what a plugin's effects wrote, so the plugins first see the changes, if they have
+            // time. If a replica cannot be updated, the next call of the plugin reports this.
             let _ = context.sync(scheduler_name);
         }
         let effects = self.ask_unreserve(context);

@@ -139,7 +139,7 @@ fn a_copy_that_does_not_keep_up_begins_again() {
         bench.event(Event::PodDeleted { namespace, name, uid });
     }
     let batch = bench.scheduler.changes(bench.now);
-    assert!(batch.is_first, "what was noted meanwhile is not kept without bound");
+    assert!(batch.is_first, "the number of noted changes is limited, so the view starts again");
     view.apply(batch);
     catch_up(&mut view, &mut bench);
     assert_same(&view, &bench.scheduler);

@@ -48,7 +48,7 @@ fn of_pods_that_nobody_here_places_little_is_kept() {
     with_usual_image["spec"]["containers"][0]["image"] = "registry/usual:1".into();
     bench.apply(serde_json::from_value(with_usual_image).expect("a pod"));
     let images = bench.scheduler.cache().table().symbols.lookup("registry/usual:1");
-    assert_eq!(images, None, "what runs in the pods of others bears on no other pod");
+    assert_eq!(images, None, "the images of other schedulers' pods are not kept");
     assert!(bench.n_text_bytes() < 2_000, "{} bytes of texts", bench.n_text_bytes());
     assert_eq!(binds(&bench.settle()).len(), 2, "the other scheduler's pods count on their node");
     bench.apply(pod_maker("third", 1).build());

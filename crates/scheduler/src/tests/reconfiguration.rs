@@ -74,11 +74,11 @@ fn a_plugin_whose_binary_and_arguments_stay_goes_on() {
     bench.calls();
     let profile = bench.of(&[("Other", "1", "null"), ("Fake", "1", "null")]);
     bench.reconfigure(vec![profile]);
-    assert_eq!(bench.calls(), ["1 reserve waiting 0"], "the other plugin alone is told");
+    assert_eq!(bench.calls(), ["1 reserve waiting 0"], "only the new plugin gets the reservation");
     let profile = bench.of(&[("Fake", "1", "{}"), ("Other", "1", "null")]);
     bench.reconfigure(vec![profile]);
     assert_eq!(bench.calls(), ["1 restore [7]", "1 reserve waiting 0"], "other arguments are another instance");
-    assert_eq!(bench.scheduler.drain_retired().len(), 3, "what nobody goes on with is handed out");
+    assert_eq!(bench.scheduler.drain_retired().len(), 3, "the instances that no profile uses are retired");
 }
 
 #[test]
@@ -152,6 +152,6 @@ fn an_instance_that_was_prepared_for_other_arguments_is_not_taken() {
     bench.event(prepared);
     let swapped = |action| matches!(action, Action::Supervise(Supervision::Swapped { result: Ok(()), .. }));
     assert!(bench.scheduler.drain_actions().any(swapped));
-    assert_eq!(factory.n_built(), 2, "one for the arguments before, one for those of now");
+    assert_eq!(factory.n_built(), 2, "one for the old arguments, one for the new arguments");
     assert_eq!(bench.scheduler.plugins()[0].1[0].version, "2");
 }

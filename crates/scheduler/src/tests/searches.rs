@@ -137,7 +137,7 @@ fn pods_whose_searches_are_cut_wait_until_nobody_else_does_and_get_a_full_one_th
     assert!(bench.scheduler.run(bench.now, true));
     let actions: Vec<Action> = bench.scheduler.drain_actions().collect();
     assert_eq!(bound(&actions), ["healthy"], "although they were queued before");
-    assert!(!bench.scheduler.run(bench.now, true), "what waits may have to go first");
+    assert!(!bench.scheduler.run(bench.now, true), "no long search begins while other work may wait");
     assert!(lengths(&took).is_empty());
     bench.settle();
     assert_eq!(lengths(&took), [250, 250, 250, 250]);

@@ -29,7 +29,7 @@ impl Bench {
         let objects = self.scheduler.cache().table().objects();
         let json = objects.get(&key.api_version, &key.kind, &key.namespace, &key.name);
         let known = self.scheduler.cache().object(&key);
-        assert_eq!(known, json, "replicas get what the cache has");
+        assert_eq!(known, json, "replicas get the objects of the cache");
         json.map(|json| String::from_utf8_lossy(json).into_owned())
     }
 

@@ -54,7 +54,7 @@ fn a_new_binary_learns_of_pods_on_their_way_as_it_has_time() {
     bench.apply(pod("later", 1));
     bench.advance(1000);
     let actions = bench.settle();
-    assert!(binds(&actions).is_empty(), "the plugin does not know what is taken");
+    assert!(binds(&actions).is_empty(), "the plugin does not know all reservations");
     let note = "has used up its time, and has not received all pods";
     assert!(events(&actions)[0].1.contains(note), "{actions:?}");
     bench.event(Event::PodDeleted { namespace: "default".to_owned(), name: "b".to_owned(), uid: "uid-b".to_owned() });
@@ -97,7 +97,7 @@ fn the_new_binary_runs_at_the_points_that_it_implements() {
     ready(&mut bench, "2", true).expect("it works");
     bench.apply(pod("big", 2));
     let sent = bench.settle();
-    assert_eq!(binds(&sent).len(), 1, "nobody filters");
+    assert_eq!(binds(&sent).len(), 1, "no plugin filters");
     bench.event(bind_finished(&sent, "big", Ok(())));
     bench.script(|script| script.without.clear());
     ready(&mut bench, "3", true).expect("it works");

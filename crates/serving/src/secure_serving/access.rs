@@ -520,7 +520,7 @@ mod tests {
     async fn gate(open_paths: &[&str]) -> AccessCheck {
         let mut serving = SecureServing::on(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         serving.open_paths = open_paths.iter().map(|path| (*path).to_owned()).collect();
-        AccessCheck::new(&serving, &Arc::default()).await.expect("nobody is asked")
+        AccessCheck::new(&serving, &Arc::default()).await.expect("no API server is asked")
     }
 
     async fn admits(gate: &AccessCheck, caller: Option<Caller>, path: &str) -> bool {
@@ -629,7 +629,7 @@ mod tests {
             extra_header_prefixes: own(&["X-Remote-Extra-"]),
         };
         let mut headers = HeaderMap::new();
-        assert_eq!(proxy.caller("front", &headers), None, "nobody is named");
+        assert_eq!(proxy.caller("front", &headers), None, "the headers name no user");
         for (name, value) in [
             ("x-remote-user", "ada"),
             ("x-remote-uid", "7"),

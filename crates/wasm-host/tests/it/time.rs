@@ -54,7 +54,7 @@ fn a_plugin_when_not_asked_is_passed_over_if_pods_may_go_on_without_it() {
     plugin.reserve().unwrap().unreserve(&call, NodeIdx(0));
     assert_eq!(factory.stats().calls(), n_calls, "it was not asked");
     plugin.reserve().unwrap().unreserve(&before, NodeIdx(0));
-    assert_eq!(factory.stats().calls(), n_calls + 1, "what it reserved is undone");
+    assert_eq!(factory.stats().calls(), n_calls + 1, "the plugin's reservation is undone");
 }
 
 /// Sync is a call as well: a plugin that is passed over takes no time at all.

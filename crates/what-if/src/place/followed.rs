@@ -67,7 +67,7 @@ impl<'a> Placing<'a> {
         known.is_some_and(|node| node.row().is_some())
     }
 
-    /// Whether the cluster is that of a scheduler that is followed.
+    /// Whether the cluster belongs to a scheduler that is followed.
     pub(crate) fn is_following(&self) -> bool {
         self.is_following
     }

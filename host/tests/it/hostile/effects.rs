@@ -221,7 +221,7 @@ async fn effects_are_for_those_who_were_granted_them() {
             every.tick().await;
         }
     });
-    done.await.expect("what was granted is done");
+    done.await.expect("the granted effects are carried out");
     assert_eq!(targets.were_changed("kept", &bench.cluster.until("now", |_| true).await).await, [false; 7]);
     assert_eq!(targets.secrets.get("kept").await.expect("the secret"), kept);
     check_recovery(&bench, &guests).await;

@@ -97,7 +97,8 @@ async fn what_pods_request_is_shown_to_many_at_once_without_asking_the_api_serve
     let rules = api.request_text(http::Request::get("/faults").body(Vec::new()).expect("a request")).await;
     let rules: Value = serde_json::from_str(&rules.expect("the rules")).expect("JSON");
     assert_eq!(rules.pointer("/faults/0/matched"), Some(&json!(0)), "no list for an answer: {rules}");
-    let refused = bench.get(AuthInfo::default(), "/metrics/resources").await.expect_err("nobody may");
+    let refused =
+        bench.get(AuthInfo::default(), "/metrics/resources").await.expect_err("no user without a name may read this");
     assert_eq!(refused.0, 403);
 }
 

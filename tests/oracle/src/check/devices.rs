@@ -1,5 +1,5 @@
 //! Compares the writes to the pod's claims on each feasible node, and the claims that PostFilter releases. The check
-//! reserves on the node, reads the claims from the writes that PreBind wants, and reverts the reservation.
+//! reserves on the node, reads the claims from the effects that PreBind returns, and reverts the reservation.
 
 use std::collections::BTreeMap;
 

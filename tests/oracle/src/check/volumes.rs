@@ -1,5 +1,5 @@
 //! Compares the volumes that the pod's unbound claims get on each feasible node. The check reserves on the node, reads
-//! the choice from the writes that PreBind wants, and reverts the reservation.
+//! the choice from the effects that PreBind returns, and reverts the reservation.
 
 use std::collections::BTreeMap;
 

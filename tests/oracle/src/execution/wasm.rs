@@ -19,7 +19,7 @@ pub struct Wasm {
     factories: BTreeMap<String, Arc<dyn PluginFactory>>,
 }
 
-/// The directory of compiled components that tests share with each other, inside cargo's directory for integration tests
+/// The directory of compiled components that tests share, inside cargo's directory for integration tests
 /// (`CARGO_TARGET_TMPDIR`). The `berth` processes in the tests of `host` use the same directory.
 #[must_use]
 pub fn artefacts_of_tests(tmpdir: &str) -> PathBuf {

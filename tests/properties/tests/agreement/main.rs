@@ -22,7 +22,7 @@ use serde_json::Value;
 /// A change of up to this many objects is sent piece by piece, and a larger change as a whole.
 const LOG_CAPACITY: usize = 150;
 
-/// The components, which take half a minute to compile if no test of an earlier program did.
+/// The components. They take half a minute to compile, unless an earlier test program has compiled them.
 static WASM: LazyLock<Wasm> =
     LazyLock::new(|| Wasm::load(Some(&artefacts_of_tests(env!("CARGO_TARGET_TMPDIR")))).unwrap());
 

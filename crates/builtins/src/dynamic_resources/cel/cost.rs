@@ -232,7 +232,7 @@ pub(super) fn function_name(call: &CallExpr) -> &str {
     call.func_name.trim_start_matches('.')
 }
 
-/// The numbers of `lists.range`. How many they are must be constant, since it is not known otherwise.
+/// The numbers of `lists.range`. Their count must be a constant, because the count is not known otherwise.
 fn range_of_numbers(call: &CallExpr) -> (u64, Size) {
     let n = match call.args.first() {
         Some(IdedExpr { expr: Expr::Literal(LiteralValue::Int(n)), .. }) => u64::try_from(*n.inner()).unwrap_or(0),

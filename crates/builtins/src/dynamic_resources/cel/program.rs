@@ -223,7 +223,7 @@ fn message(error: &ExecutionError) -> String {
     }
 }
 
-/// Whether the name is that of a function, not of an operator such as `_+_`.
+/// Whether the name is the name of a function, and not of an operator such as `_+_`.
 fn is_name_of_function(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
 }

@@ -440,7 +440,7 @@ fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
         let request = "x".repeat(2 << 20) + &pod.to_string();
         assert_eq!(selectors.selection(Some(request.clone())), selectors.selection(Some(request)));
         assert!(selectors.programs.bytes() <= MAX_PROGRAM_BYTES && selectors.selections.bytes() <= MAX_SELECTION_BYTES);
-        assert!(selectors.programs.len() >= 25, "those of one pod are kept");
+        assert!(selectors.programs.len() >= 25, "the cache keeps the programs of one pod");
     }
     for minutes in [5, 6, 10] {
         selectors.free_unused(Time(minutes * 60_000));
@@ -498,7 +498,7 @@ fn patterns_are_compiled_once_and_their_size_counts() {
     };
     let (small, large) = (bytes("^a"), bytes("^[a-z]{60}"));
     assert!(large < 300_000, "{large} bytes");
-    assert!(large - small < 20_000, "what is compiled counts once: {large} bytes, with a small pattern {small}");
+    assert!(large - small < 20_000, "equal patterns count once: {large} bytes, and {small} bytes with a small pattern");
     check_error(&format!("device.driver.matches('a' + '{}')", "b".repeat(256)), "is longer than 256 bytes");
     check_error("device.driver.matches('(a{1000})' + '{1000}')", "size limit");
     let long = format!("'{}'.matches(device.driver)", "x".repeat(6_500));

@@ -1,7 +1,7 @@
 //! CEL's durations and timestamps, as the standard definitions of the specification have them.
 //!
 //! Dates and times of day are in UTC, or in a zone that is given by its offset, such as `+02:00`. The name of a zone is
-//! refused, since nothing here knows the rules of zones.
+//! refused, because nothing here knows the rules of zones.
 
 use std::cmp::Ordering;
 

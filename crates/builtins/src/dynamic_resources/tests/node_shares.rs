@@ -125,7 +125,7 @@ fn the_share_is_shared_at_reserve() {
     assert_eq!([shared(true), shared(false)], [Some(("p-uid".to_owned(), claims)), None]);
 }
 
-/// Unreserve leaves the pod's status as it is, so the next attempt removes what an attempt wrote that failed later.
+/// Unreserve does not change the pod's status, so the next attempt removes the status that a failed attempt wrote.
 #[test]
 fn a_share_of_an_earlier_attempt_is_removed() {
     let mut cluster = cluster(Release::V1_37, true);

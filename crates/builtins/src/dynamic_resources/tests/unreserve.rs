@@ -16,7 +16,7 @@ fn reserved() -> (DeviceCluster, Pod) {
     (cluster, pod)
 }
 
-/// The same after the effects of PreBind were carried out.
+/// The cluster and the pod of [`reserved`], after the effects of PreBind were carried out.
 fn written() -> (DeviceCluster, Pod) {
     let (mut cluster, pod) = reserved();
     for effect in cluster.pre_bind(1, &pod, 0).unwrap() {
@@ -108,8 +108,8 @@ fn an_instance_that_took_over_removes_the_reservation() {
     assert_eq!(cluster.unreserve(1, &pod), [release_of("p")]);
 }
 
-/// The next attempt must not rely on a reservation that is being removed. Its write fails until the claim shows the
-/// removal.
+/// The next attempt must not rely on a reservation that is being removed. The attempt's write fails until the
+/// claim shows the removal.
 #[test]
 fn a_reservation_that_is_being_removed_does_not_count() {
     let (mut cluster, pod) = written();

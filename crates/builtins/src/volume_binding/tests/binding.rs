@@ -56,9 +56,13 @@ fn what_one_pod_takes_no_other_gets() {
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "so does the end of the cycle");
     reserve(&mut plugin, &cluster, &first);
     cluster.set_object(&version(volume("pv", "local", "1Gi"), "1"));
-    assert_eq!(verdicts(&mut plugin, &cluster, &second), nothing, "the version that was assumed upon changes nothing");
+    assert_eq!(
+        verdicts(&mut plugin, &cluster, &second),
+        nothing,
+        "the version on which the assumption was made changes nothing"
+    );
     cluster.set_object(&version(volume("pv", "local", "1Gi"), "2"));
-    assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "what a newer version says counts");
+    assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "a newer version replaces the assumption");
     plugin.unreserve(&cluster.call(1, &first), NodeIdx(0));
     plugin.unreserve(&cluster.call(1, &first), NodeIdx(0));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""]);

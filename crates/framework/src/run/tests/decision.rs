@@ -63,7 +63,7 @@ fn a_decision_outlasts_the_next_cycle_and_leaves_nothing_in_it() {
     assert_eq!(second.findings.totals(), [1, 2, 3]);
     attempt.recycle(first);
     let third = place(&mut generous, &call, &search, None, &mut attempt);
-    assert_eq!(third.findings.removed().count(), 0, "what the first cycle removed is not the third one's");
+    assert_eq!(third.findings.removed().count(), 0, "the third cycle has no nodes that the first cycle removed");
     assert_eq!(
         (third.findings.totals(), third.findings.sample()),
         (second.findings.totals(), second.findings.sample())

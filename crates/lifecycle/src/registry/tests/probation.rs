@@ -17,7 +17,7 @@ fn a_new_binary_that_faults_gives_way_to_the_one_before() {
     assert_eq!(bench.notices, [PluginNoticeKind::RolledBack { digest: digest("b"), to: Some(digest("a")), reason }]);
     assert_eq!(bench.status("Mine").refused_digest, Some(digest("b")), "remembered");
     bench.fault("Mine", "b", 5);
-    assert_eq!(bench.serves("Mine"), "a", "what its last instances say is no longer of interest");
+    assert_eq!(bench.serves("Mine"), "a", "faults of the replaced binary no longer count");
     bench.put("Mine", "c");
     assert_eq!(bench.serves("Mine"), "c");
 }

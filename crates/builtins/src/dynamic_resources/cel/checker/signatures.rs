@@ -57,7 +57,7 @@ const ADD_QUANTITIES: &[&str] =
     &["kubernetes.Quantity.(kubernetes.Quantity) kubernetes.Quantity", "kubernetes.Quantity.(int) kubernetes.Quantity"];
 const POSITION: &[&str] = &["string.(string) int", "string.(string, int) int", "list(A).(A) int"];
 
-/// Each function with its overloads. The order of overloads is that of cel-go.
+/// Each function with its overloads. The overloads have the same order as in cel-go.
 const FUNCTIONS: &[(&str, &[&str])] = &[
     ("_?_:_", &["(bool, A, A) A"]),
     ("_&&_", &["(bool, bool) bool"]),

@@ -89,7 +89,7 @@ impl StaticType {
         }
     }
 
-    /// The type in an optional value, and whether the type is that of an optional value.
+    /// The type in an optional value, and whether the type is an optional type.
     pub(super) fn unwrapped(&self) -> (Self, bool) {
         match self.parameters_of(OPTIONAL).and_then(<[Self]>::first) {
             Some(value) => (value.clone(), true),
