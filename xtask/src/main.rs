@@ -150,7 +150,7 @@ fn demo(arguments: &[String]) -> Result<()> {
     setup()?;
     if is_first_build() {
         eprintln!(
-            "Building Berth: about 6 minutes on two cores, this first time. The longest part is wasmtime's compiler; the \
+            "Building Berth: about 5 minutes on two cores, this first time. The longest part is wasmtime's compiler; the \
              plugins are compiled for wasm beside it. Then the demo runs, for some seconds."
         );
     }

@@ -17,7 +17,7 @@ use crate::{cargo, is_first_build, setup, without_own_variables};
 pub(crate) fn test() -> Result<()> {
     setup()?;
     let build = if is_first_build() { "about 8 minutes on two cores, this first time" } else { "what has changed" };
-    eprintln!("Building Berth and its tests: {build}. Then the tests run, for about 7 minutes.");
+    eprintln!("Building Berth and its tests: {build}. Then the tests run, for about 25 minutes on two cores.");
     cargo(&["test", "--locked", "--no-run"])?;
 
     let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
