@@ -62,13 +62,53 @@ impl Check<'_> {
             Some(Ok(effects)) => Ok(effects),
             Some(Err(_)) | None => Ok(Vec::new()),
         };
-        if let Some(point) = plugin.reserve() {
-            point.unreserve(&call, node);
-        }
+        self.unreserve(node)?;
         if !status.is_success() {
             return Err(status);
         }
         self.read(&effects?).map_err(|error| Status::error(format!("{error:#}")))
+    }
+
+    /// Reverts the reservation. Then deletes and creates the claims that the effects of Unreserve would change, so that the
+    /// plugin expects no effect any more, and the next node finds the claims as they are recorded.
+    fn unreserve(&mut self, node: NodeIdx) -> Result<(), Status> {
+        let effects = self.ask_unreserve(node);
+        let case = self.case;
+        let is_changed = |claim: &&Value| {
+            effects.iter().any(|effect| match effect {
+                Effect::Patch { kind, namespace, name, .. } if kind == CLAIM => {
+                    claim["kind"] == "ResourceClaim"
+                        && claim["metadata"]["namespace"] == **namespace
+                        && claim["metadata"]["name"] == **name
+                }
+                _ => false,
+            })
+        };
+        let changed: Vec<&Value> = case.objects.others.values().flatten().filter(is_changed).collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        for claim in &changed {
+            self.cluster.remove_object(claim);
+        }
+        self.sync()?;
+        // A native plugin reads the changes when it is asked.
+        self.ask_unreserve(node);
+        for claim in &changed {
+            self.cluster.set_object(claim);
+        }
+        self.sync()
+    }
+
+    fn ask_unreserve(&mut self, node: NodeIdx) -> Vec<Effect> {
+        let call = self.cluster.call(CYCLE, &self.pod);
+        let plugin = self.subject.profile.find(PLUGIN).and_then(|plugin| self.subject.profile.get(plugin));
+        let point = plugin.and_then(|plugin| plugin.reserve());
+        point.map_or_else(Vec::new, |point| point.unreserve(&call, node))
+    }
+
+    fn sync(&mut self) -> Result<(), Status> {
+        self.subject.profile.sync(self.cluster.cache()).map_err(|refusal| refusal.status)
     }
 
     /// The claims that the pod names, with the changes by the effects.
