@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 /// The mistakes in the effects of an answer at this point, a line for each mistake. `holds` says whether Permit holds
 /// the pod.
 pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[Effect], holds: bool) -> Vec<String> {
-    let at = name_of(point);
+    let at = point.shown_with_effects();
     let mut lines = not_objects(point, effects);
     if point != Point::Bind && effects.contains(&Effect::Bind) {
         lines.push(format!("{at}: the scheduler refuses the effect bind outside of Bind: leave it out"));
@@ -47,14 +47,9 @@ pub(crate) fn ignored(point: Point, needs: &Needs, call: &Call<'_>, effects: &[E
     lines
 }
 
-/// The name of the call that returned the effects. At Reserve, only Unreserve has effects.
-pub(crate) fn name_of(point: Point) -> &'static str {
-    if point == Point::Reserve { "Unreserve" } else { point.shown() }
-}
-
 /// The patches and new objects that the scheduler cannot send, because they are not JSON objects. A line for each.
 pub(crate) fn not_objects(point: Point, effects: &[Effect]) -> Vec<String> {
-    let at = name_of(point);
+    let at = point.shown_with_effects();
     let mut lines = Vec::new();
     for effect in effects {
         let (what, json) = match effect {

@@ -12,7 +12,7 @@ use berth_testing::Answers;
 use crate::{
     answers::{PluginAnswers, PodAnswer, RefusedAtPoint},
     case_effect::CaseEffect,
-    ignored::{ignored, name_of},
+    ignored::ignored,
     waiting_pods::HeldAt,
 };
 
@@ -33,7 +33,7 @@ impl Answering<'_> {
     /// Records the first effect of this answer that was not granted.
     fn check_grants(&mut self, point: Point, call: &Call<'_>, effects: &[Effect]) {
         if let Some(effect) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
-            self.answers.refused.push(RefusedAtPoint { point: name_of(point), effect });
+            self.answers.refused.push(RefusedAtPoint { point: point.shown_with_effects(), effect });
         }
     }
 

@@ -249,7 +249,8 @@ impl CaseStep {
         answers.note_unknown_nodes(|name| harness.cluster().node(name).is_some());
         let waits = waits.then_some(WAITS);
         answers.note_unanswered(|point| self.unanswered(point, harness.plugin(), waits));
-        Ok(answers)
+        // The answers of Unreserve, PostBind, QueueSort and QueueingHint have no status that would show a fault.
+        harness.plugin().out_of_service().map_or(Ok(answers), |fault| Err(CaseError::Plugin(fault)))
     }
 
     /// The objects that the step changes. The cluster must not have taken in the step yet, since pods that leave are
@@ -434,10 +435,6 @@ impl CaseEvent {
         let call =
             HintCall { table: cluster.table(), pod, event: &event, subject: subject(old.as_ref(), new.as_ref()) };
         let answer = plugin.queueing_hint().map(|point| point.queueing_hint(&call));
-        // A hint has no status. The scheduler treats a fault as Queue.
-        if let Some(fault) = plugin.out_of_service() {
-            return Err(CaseError::Plugin(fault));
-        }
         if answer.is_some() {
             ignored.extend(unasked(plugin.manifest(), &event));
         }

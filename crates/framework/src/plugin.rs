@@ -180,6 +180,12 @@ impl Point {
         if matches!(self, Self::Normalize) { "NormalizeScore" } else { self.as_str() }
     }
 
+    /// The name for people of the call that returned effects at this point. At Reserve only Unreserve returns effects.
+    #[must_use]
+    pub const fn shown_with_effects(self) -> &'static str {
+        if matches!(self, Self::Reserve) { "Unreserve" } else { self.shown() }
+    }
+
     /// The name for people of the point that has this name in metrics.
     #[must_use]
     pub fn shown_of(in_metrics: &str) -> &str {

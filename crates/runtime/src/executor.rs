@@ -184,8 +184,9 @@ impl Executor {
         let mut result = Ok(());
         for effects in parts {
             if let Err(error) = self.effects(&cause, effects).await {
-                warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error = error.to_string(), "effect failed");
-                result = Err(RequestError::new(error.to_string()));
+                let (point, error) = (point.shown_with_effects(), error.to_string());
+                warn!(%plugin, point, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+                result = Err(RequestError::new(error));
             }
         }
         result

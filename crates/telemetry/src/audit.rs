@@ -164,6 +164,8 @@ pub struct EffectEntry {
     /// The pod of the cycle.
     pub pod: PodEntry,
     pub cycle: u64,
+    /// The call that returned the effect, such as `PreBind` or `Unreserve`.
+    pub point: &'static str,
     #[serde(flatten)]
     pub target: EffectTarget,
     /// `ok`, or the error.
@@ -347,6 +349,7 @@ mod tests {
             digest: "native".into(),
             pod,
             cycle: 3,
+            point: "PreBind",
             target,
             result: "ok".into(),
         };
@@ -354,7 +357,7 @@ mod tests {
         let entry = Entry { time: "T".into(), plugin: "Mine".into(), by: By::Plugin, event };
         let expected = serde_json::json!({
             "time": "T", "plugin": "Mine", "by": "plugin", "event": "effect", "profile": "berth", "digest": "native",
-            "pod": {"namespace": "default", "name": "web", "uid": "7"}, "cycle": 3,
+            "pod": {"namespace": "default", "name": "web", "uid": "7"}, "cycle": 3, "point": "PreBind",
             "verb": "patch", "kind": "v1/Node", "namespace": "", "name": "n1", "result": "ok",
         });
         assert_eq!(serde_json::to_value(entry).expect("JSON"), expected);
@@ -367,7 +370,9 @@ mod tests {
         let text = || "TEXT".to_owned();
         let pod = || PodEntry { namespace: text(), name: text(), uid: text() };
         let target = EffectTarget { subresource: Some(text()), ..EffectTarget::default() };
-        let effect = EffectEntry { profile: text(), digest: text(), pod: pod(), cycle: 3, target, result: text() };
+        let point = "PreBind";
+        let effect =
+            EffectEntry { profile: text(), digest: text(), pod: pod(), cycle: 3, point, target, result: text() };
         vec![
             AuditEvent::Ordered { order: "reload", refused: None },
             AuditEvent::Swapped { profile: text(), version: text(), digest: text() },

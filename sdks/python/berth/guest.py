@@ -11,6 +11,8 @@ from .answers import Preemption, Rejection, rejection
 from .pod import Pod
 from .table import Node, Table
 
+LEVELS = ("debug", "info", "warn", "error")
+
 
 class Guest:
     def __init__(self):
@@ -43,6 +45,8 @@ def plugin(kind):
 
 def log(message: str, level: str = "info") -> None:
     """Writes a line to the scheduler's log. `level` is debug, info, warn or error."""
+    if level not in LEVELS:
+        raise ValueError(f"log got level {level!r}, which is none of {', '.join(LEVELS)}; write log(message, level)")
     host.log(host.Level[level.upper()], message)
 
 

@@ -121,6 +121,7 @@ impl Executor {
             digest: audit::binary(cause.binary),
             pod: cause.pod.into(),
             cycle: cause.cycle.0,
+            point: cause.point.shown_with_effects(),
             target,
             result: result.as_ref().err().map_or_else(|| "ok".to_owned(), |error| format!("{error:#}")),
         };

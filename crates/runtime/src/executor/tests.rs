@@ -248,7 +248,7 @@ async fn what_a_plugin_changes_is_in_the_audit_log() {
     let entry: Value = serde_json::from_str(&text).expect("one line of JSON");
     let expected = json!({
         "time": entry["time"], "plugin": "VolumeBinding", "by": "plugin", "event": "effect",
-        "profile": "default-scheduler", "digest": "native", "cycle": 1,
+        "profile": "default-scheduler", "digest": "native", "cycle": 1, "point": "PreBind",
         "pod": {"namespace": "default", "name": "pod-7", "uid": "pod-7"},
         "verb": "patch", "kind": "v1/PersistentVolumeClaim", "namespace": "default", "name": "claim-7", "result": "ok",
     });

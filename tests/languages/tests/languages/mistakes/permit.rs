@@ -112,6 +112,7 @@ ANSWERS = {
     "place": lambda: (berth.Wait(5), [effects.wait([("v1/Pod", None, "x")], 5, "no go")]),
     "short": lambda: (berth.Wait(5), [effects.wait([("v1/Pod", "x")], 5, "no go")]),
     "uid": lambda: (None, [effects.allow(7)]),
+    "level": lambda: berth.log("info", "granted"),
 }
 
 
@@ -130,12 +131,12 @@ fn an_answer_of_permit_that_is_none_is_a_fault_with_its_line_in_python() {
         let faults = [
             ("less", "TypeError: Wait got -1, which is not a number of milliseconds, at plugin.py:7 in "),
             ("text", "Wait got '5000', which is not a number of milliseconds, at plugin.py:8 in "),
-            ("none", "permit gave the effect None, which no function of berth.effects made, at plugin.py:25 in permit"),
-            ("lone", "which is not a list of effects, at plugin.py:25 in permit"),
-            ("five", "permit gave 5, which is neither None, a rejection nor a Wait, at plugin.py:25 in permit"),
+            ("none", "permit gave the effect None, which no function of berth.effects made, at plugin.py:26 in permit"),
+            ("lone", "which is not a list of effects, at plugin.py:26 in permit"),
+            ("five", "permit gave 5, which is neither None, a rejection nor a Wait, at plugin.py:26 in permit"),
             (
                 "words",
-                "permit gave {'wait': 5}, which is neither None, a rejection nor a Wait, at plugin.py:25 in permit",
+                "permit gave {'wait': 5}, which is neither None, a rejection nor a Wait, at plugin.py:26 in permit",
             ),
             ("past", "effects.wait got timeout_ms -5, which is not a number of milliseconds, at plugin.py:13 in "),
             (
@@ -148,6 +149,11 @@ fn an_answer_of_permit_that_is_none_is_a_fault_with_its_line_in_python() {
                 "effects.wait got the object ('v1/Pod', 'x'), which is not a tuple (kind, namespace, name), at plugin.py:15",
             ),
             ("uid", "effects.allow got uid 7, which is not a text, at plugin.py:16 in "),
+            (
+                "level",
+                "log got level 'granted', which is none of debug, info, warn, error; write log(message, level), at \
+                 plugin.py:17 in ",
+            ),
         ];
         check(language, "plugin.py", PYTHON, &faults)
     });
