@@ -124,6 +124,7 @@ cases:
     expect: {hint: queue}
 ";
 
+#[expect(clippy::expect_used, reason = "tests write the text")]
 fn cases(text: &str) -> CaseFile {
     serde_saphyr::from_str(text).expect("cases")
 }
