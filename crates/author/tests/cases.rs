@@ -251,11 +251,11 @@ fn the_effects_of_unreserve_are_answers() {
     assert_eq!(differences(GIVEN_BACK, Grants::ALL), Vec::<String>::new());
     let other = differences(&GIVEN_BACK.replace("strategicMerge", "merge"), Grants::ALL);
     assert!(
-        matches!(&other[..], [line] if line.starts_with("step 1: Unreserve: {\"effects\":[{\"patch\":")),
+        matches!(&other[..], [line] if line.starts_with("Unreserve: {\"effects\":[{\"patch\":")),
         "{other:?}"
     );
     let refused = differences(GIVEN_BACK, Grants::default()).concat();
-    let expected = "step 1: Unreserve: the plugin asks for patch of resource.k8s.io/v1/ResourceClaim/status team/gpu";
+    let expected = "Unreserve: the plugin asks for patch of resource.k8s.io/v1/ResourceClaim/status team/gpu";
     assert!(refused.starts_with(expected), "{refused}");
     let updated = cases(GIVEN_BACK).updated(&Factory, &CaseHost::default()).expect("answers");
     let text = serde_saphyr::to_string(&updated).expect("YAML");
