@@ -250,10 +250,7 @@ fn the_effects_of_unreserve_are_answers() {
     };
     assert_eq!(differences(GIVEN_BACK, Grants::ALL), Vec::<String>::new());
     let other = differences(&GIVEN_BACK.replace("strategicMerge", "merge"), Grants::ALL);
-    assert!(
-        matches!(&other[..], [line] if line.starts_with("Unreserve: {\"effects\":[{\"patch\":")),
-        "{other:?}"
-    );
+    assert!(matches!(&other[..], [line] if line.starts_with("Unreserve: {\"effects\":[{\"patch\":")), "{other:?}");
     let refused = differences(GIVEN_BACK, Grants::default()).concat();
     let expected = "Unreserve: the plugin asks for patch of resource.k8s.io/v1/ResourceClaim/status team/gpu";
     assert!(refused.starts_with(expected), "{refused}");
