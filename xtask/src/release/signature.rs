@@ -99,8 +99,8 @@ fn base64(bytes: &[u8]) -> Result<String> {
     Ok(String::from_utf8(openssl(&["base64", "-A"], bytes)?)?)
 }
 
-/// The output of openssl, which reads `input`. The input must fit into a pipe, because nobody reads the output
-/// meanwhile.
+/// Runs openssl with `input` on its standard input, and returns its output. The whole input is written before the output
+/// is read, so `input` must be smaller than a pipe's buffer (64 KiB on Linux).
 fn openssl(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>> {
     let mut process = Command::new("openssl")
         .args(arguments)

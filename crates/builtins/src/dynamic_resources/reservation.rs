@@ -388,14 +388,7 @@ impl ClaimReservation {
 pub(super) fn deallocation(claim: &ResourceClaim) -> Effect {
     let metadata = json!({"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version});
     let status = json!({"allocation": null, "reservedFor": null, "devices": null});
-    Effect::Patch {
-        kind: CLAIM_KIND.to_owned(),
-        namespace: claim.metadata.namespace.clone(),
-        name: claim.metadata.name.clone(),
-        subresource: Some("status".to_owned()),
-        patch: json!({"metadata": metadata, "status": status}).to_string().into_bytes(),
-        patch_type: PatchType::Merge,
-    }
+    status_patch(claim, &json!({"metadata": metadata, "status": status}), PatchType::Merge)
 }
 
 /// Removes the pod from the pods that have reserved the claim. The allocation stays. The patch is strategic, so that it
@@ -403,13 +396,17 @@ pub(super) fn deallocation(claim: &ResourceClaim) -> Effect {
 fn release(claim: &ResourceClaim, pod_uid: &str) -> Effect {
     let metadata = json!({"uid": claim.metadata.uid});
     let status = json!({"reservedFor": [{"$patch": "delete", "uid": pod_uid}]});
+    status_patch(claim, &json!({"metadata": metadata, "status": status}), PatchType::StrategicMerge)
+}
+
+fn status_patch(claim: &ResourceClaim, patch: &Value, patch_type: PatchType) -> Effect {
     Effect::Patch {
         kind: CLAIM_KIND.to_owned(),
         namespace: claim.metadata.namespace.clone(),
         name: claim.metadata.name.clone(),
         subresource: Some("status".to_owned()),
-        patch: json!({"metadata": metadata, "status": status}).to_string().into_bytes(),
-        patch_type: PatchType::StrategicMerge,
+        patch: patch.to_string().into_bytes(),
+        patch_type,
     }
 }
 

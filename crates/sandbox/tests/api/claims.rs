@@ -77,14 +77,20 @@ async fn a_generated_claim_goes_with_its_pod() {
     cluster.0.stop().await;
 }
 
-#[tokio::test]
-async fn a_shared_claim_is_given_back_by_the_last_pod() {
-    let cluster = Cluster::start().await;
+/// Creates the claim `shared`, which is reserved for the pods `a` and `b`. Returns the pods.
+async fn two_pods_share_a_claim(cluster: &Cluster) -> [Value; 2] {
     cluster.create(CLAIMS, json!({"metadata": {"name": "shared"}, "spec": devices()})).await;
     let named = json!({"name": "gpu", "resourceClaimName": "shared"});
     let a = cluster.create(PODS, pod("a", pod_with(named.clone()))).await;
     let b = cluster.create(PODS, pod("b", pod_with(named))).await;
-    allocate(&cluster, "shared", &[&a, &b]).await;
+    allocate(cluster, "shared", &[&a, &b]).await;
+    [a, b]
+}
+
+#[tokio::test]
+async fn a_shared_claim_is_given_back_by_the_last_pod() {
+    let cluster = Cluster::start().await;
+    two_pods_share_a_claim(&cluster).await;
     cluster.delete(&format!("{PODS}/a")).await;
     let is_for_one = |claim: &Value| claim["status"]["reservedFor"].as_array().is_some_and(|pods| pods.len() == 1);
     let left = cluster.until(CLAIMS, "shared", is_for_one).await;
@@ -101,11 +107,7 @@ async fn a_shared_claim_is_given_back_by_the_last_pod() {
 #[tokio::test]
 async fn a_strategic_merge_patch_removes_one_reservation() {
     let cluster = Cluster::start().await;
-    cluster.create(CLAIMS, json!({"metadata": {"name": "shared"}, "spec": devices()})).await;
-    let named = json!({"name": "gpu", "resourceClaimName": "shared"});
-    let a = cluster.create(PODS, pod("a", pod_with(named.clone()))).await;
-    let b = cluster.create(PODS, pod("b", pod_with(named))).await;
-    allocate(&cluster, "shared", &[&a, &b]).await;
+    let [a, b] = two_pods_share_a_claim(&cluster).await;
     let gone = json!({"$patch": "delete", "uid": a["metadata"]["uid"]});
     let patch = json!({"status": {"reservedFor": [gone]}});
     let target = format!("{CLAIMS}/shared/status");
