@@ -43,5 +43,6 @@ pub use case_words::{CaseWords, PartOfWords};
 pub use conformance::{CheckOutcome, ConformanceCheck, conformance};
 pub use harness::{HarnessError, PluginHarness};
 pub use measure::{MeasuredPlugin, Measurement, Sizes, measure, sizes};
+pub use placing::FailsAt;
 pub use situation::Situation;
 pub use step::{CaseError, CaseEvent, CaseStep, QueuedPod};

@@ -8,6 +8,7 @@ use berth_framework::{
 use berth_model::{NodeIdx, NodeSet};
 use berth_scheduler::CyclePod;
 use berth_testing::Answers;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     answers::{PluginAnswers, PodAnswer, RefusedAtPoint},
@@ -50,39 +51,74 @@ impl Answering<'_> {
 pub(crate) enum Target {
     /// The pod is bound to this node unless the plugin refuses it.
     Bind(NodeIdx),
-    /// The pod goes to this node, until another plugin or the API server rejects the binding.
-    BindingFails(NodeIdx),
+    /// The pod goes to this node, until the attempt fails at this point.
+    BindingFails(NodeIdx, FailsAt),
     /// The pod goes to this node, and stays at Permit or PreBind if the plugin holds the pod at this point.
     Waits(NodeIdx),
 }
 
+/// The point at which an attempt fails, although the plugin does not reject the pod. The plugin is called at the points
+/// from Reserve to this point, and then at Unreserve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum FailsAt {
+    /// Another plugin rejects the pod at Reserve.
+    Reserve,
+    /// Another plugin rejects the pod at Permit, after a wait.
+    Permit,
+    /// Another plugin fails at PreBind, or the API server refuses an effect of PreBind.
+    PreBind,
+    /// The API server refuses the binding.
+    #[default]
+    Bind,
+}
+
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind until one of them rejects the pod, and then
-/// Unreserve. A binding that fails ends after Permit. The waits of a pod end immediately, unless the target says that
-/// the pod waits. Returns the point at which the plugin holds the pod; the cycle is then still open.
+/// Unreserve. If the binding is to fail, calls Unreserve after the point at which it fails. The waits of a pod end
+/// immediately, unless the target says that the pod waits. Returns the point at which the plugin holds the pod; the
+/// cycle is then still open.
 pub(crate) fn place(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
     target: Target,
     answering: &mut Answering<'_>,
 ) -> Option<HeldAt> {
-    let (Target::Bind(node) | Target::BindingFails(node) | Target::Waits(node)) = target;
-    reserve(plugin, call, node, answering);
-    if !answering.answers.lets_the_pod_be_bound() {
-        unreserve(plugin, call, node, answering);
-        return None;
-    }
     match target {
-        Target::Bind(_) => {
-            answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
-            bind(plugin, call, node, answering);
+        Target::Bind(node) => {
+            ask_up_to(FailsAt::Bind, plugin, call, node, answering);
+            end(plugin, call, node, answering);
             None
         }
-        Target::BindingFails(_) => {
+        Target::BindingFails(node, last) => {
+            ask_up_to(last, plugin, call, node, answering);
             unreserve(plugin, call, node, answering);
             None
         }
-        Target::Waits(_) if answering.answers.waits_at_permit() => Some(HeldAt::Permit),
-        Target::Waits(_) => go_on(plugin, call, node, answering),
+        Target::Waits(node) => {
+            ask_up_to(FailsAt::Permit, plugin, call, node, answering);
+            if !answering.answers.lets_the_pod_be_bound() {
+                unreserve(plugin, call, node, answering);
+                None
+            } else if answering.answers.waits_at_permit() {
+                Some(HeldAt::Permit)
+            } else {
+                go_on(plugin, call, node, answering)
+            }
+        }
+    }
+}
+
+/// Calls the points from Reserve to `last` until one of them rejects the pod.
+fn ask_up_to(last: FailsAt, plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
+    reserve(plugin, call, node, answering);
+    if last >= FailsAt::Permit && answering.answers.lets_the_pod_be_bound() {
+        permit(plugin, call, node, answering);
+    }
+    if last >= FailsAt::PreBind && answering.answers.lets_the_pod_be_bound() {
+        answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
+    }
+    if last >= FailsAt::Bind && answering.answers.lets_the_pod_be_bound() {
+        bind(plugin, call, node, answering);
     }
 }
 
@@ -138,7 +174,10 @@ fn bind_unless_waiting(
     if answering.answers.waits_at_pre_bind() {
         return Some(HeldAt::PreBind);
     }
-    bind(plugin, call, node, answering);
+    if answering.answers.lets_the_pod_be_bound() {
+        bind(plugin, call, node, answering);
+    }
+    end(plugin, call, node, answering);
     None
 }
 
@@ -152,13 +191,9 @@ pub(crate) fn ask_unreserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: Node
     plugin.reserve().map_or_else(Vec::new, |point| point.unreserve(call, node))
 }
 
-/// Calls Reserve and Permit.
 fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.reserve() {
         answering.answers.reserve = PodAnswer::objection(point.reserve(call, node));
-    }
-    if answering.answers.lets_the_pod_be_bound() {
-        permit(plugin, call, node, answering);
     }
 }
 
@@ -176,15 +211,15 @@ fn permit(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &m
     }
 }
 
-/// Calls Bind and PostBind, unless an earlier point rejects the pod. If a point rejects the pod, calls Unreserve.
 fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
-    if answering.answers.lets_the_pod_be_bound()
-        && let Some(answer) = plugin.bind().map(|point| point.bind(call, node))
-    {
-        let effects = answer.as_deref().unwrap_or_default();
-        answering.check(Point::Bind, &plugin.manifest().needs, call, effects, false);
-        answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
-    }
+    let Some(answer) = plugin.bind().map(|point| point.bind(call, node)) else { return };
+    let effects = answer.as_deref().unwrap_or_default();
+    answering.check(Point::Bind, &plugin.manifest().needs, call, effects, false);
+    answering.answers.bind = PodAnswer::of_effects(answer).unless_empty();
+}
+
+/// Ends the attempt: calls PostBind, or Unreserve if a point rejects the pod.
+fn end(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if !answering.answers.lets_the_pod_be_bound() {
         unreserve(plugin, call, node, answering);
     } else if let Some(point) = plugin.post_bind() {

@@ -15,7 +15,7 @@ use crate::{
     case_uids::{with_uid, with_uid_of_pod},
     harness::{HarnessError, PluginHarness},
     ignored::unasked,
-    placing::Target,
+    placing::{FailsAt, Target},
     released::{ask_again, follow_effects, follow_undone},
 };
 
@@ -57,9 +57,14 @@ pub struct CaseStep {
     /// pod, the pod is on the node afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind_to: Option<String>,
-    /// The node that the pod goes to until its binding fails: Reserve, Permit and Unreserve are called. Instead of `bindTo`.
+    /// The node that the pod goes to until its binding fails: the points from Reserve to Bind are called, and then
+    /// Unreserve. Instead of `bindTo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding_fails_on: Option<String>,
+    /// The last point that is called before Unreserve, with `bindingFailsOn`. If left out, it is Bind: the API server
+    /// refuses the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails_at: Option<FailsAt>,
     /// The node that the pod goes to while it waits at Permit or PreBind: Reserve, Permit and PreBind are called until the
     /// plugin holds the pod, which it must. The pod is on the node until a later step allows or rejects it at Permit by an
     /// effect, changes an object that the effect `wait` names so that the plugin no longer holds the pod, or its time is
@@ -165,6 +170,9 @@ pub enum CaseError {
     /// The step sends the pod to a node in two ways.
     #[error("bindTo, bindingFailsOn and waitsOn cannot be used in the same step: keep one of them")]
     TwoTargets,
+    /// The step says where the attempt fails, and no attempt fails.
+    #[error("failsAt is only for a step with bindingFailsOn: add `bindingFailsOn: NODE`, or leave failsAt out")]
+    NothingFails,
     /// The pod of the step has been waiting since an earlier step.
     #[error(
         "pod {0} has been waiting at Permit or PreBind since an earlier step: leave bindTo, bindingFailsOn and waitsOn out, give this \
@@ -284,9 +292,9 @@ impl CaseStep {
         let (is_implemented, not_asked) = match point {
             Point::PostFilter => (plugin.post_filter().is_some(), waits.or(self.places_the_pod().then_some(PLACED))),
             Point::Reserve => (plugin.reserve().is_some(), not_placed),
-            Point::Permit => (plugin.permit().is_some(), not_placed),
-            Point::PreBind => (plugin.pre_bind().is_some(), not_placed.or(self.ends_at_permit())),
-            Point::Bind => (plugin.bind().is_some(), not_placed.or(self.ends_at_permit())),
+            Point::Permit => (plugin.permit().is_some(), not_placed.or(self.ends_before(FailsAt::Permit))),
+            Point::PreBind => (plugin.pre_bind().is_some(), not_placed.or(self.ends_before(FailsAt::PreBind))),
+            Point::Bind => (plugin.bind().is_some(), not_placed.or(self.ends_before(FailsAt::Bind))),
             Point::QueueSort => {
                 (plugin.queue_sort().is_some(), self.queue.is_empty().then_some("the step has no `queue`"))
             }
@@ -311,15 +319,13 @@ impl CaseStep {
         self.bind_to.is_some() || self.binding_fails_on.is_some() || self.waits_on.is_some()
     }
 
-    /// Why the points after Permit are not called for a pod that goes to a node.
-    fn ends_at_permit(&self) -> Option<&'static str> {
-        match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
-            (Some(_), ..) | (None, None, None) => None,
-            (None, Some(_), _) => Some("with bindingFailsOn the attempt ends after Permit (write bindTo instead)"),
-            (None, None, Some(_)) => {
-                Some("with waitsOn the pod stays where the plugin holds it (a later step lets it go on)")
-            }
+    /// Why this point after Reserve is not called for a pod that goes to a node.
+    fn ends_before(&self, point: FailsAt) -> Option<&'static str> {
+        if self.waits_on.is_some() && point > FailsAt::Permit {
+            return Some("with waitsOn the pod stays where the plugin holds it (a later step lets it go on)");
         }
+        let fails = self.fails_at.is_some_and(|last| last < point);
+        fails.then_some("with failsAt the attempt fails at an earlier point (name a later point in failsAt)")
     }
 
     /// The plugin's own words, if the case expects words.
@@ -361,10 +367,16 @@ impl CaseStep {
             let node = harness.cluster().node(name);
             node.ok_or_else(|| CaseError::NoSuchNodeIn { key, node: name.clone() })
         };
+        if self.fails_at.is_some() && self.binding_fails_on.is_none() {
+            return Err(CaseError::NothingFails);
+        }
         match (&self.bind_to, &self.binding_fails_on, &self.waits_on) {
             (None, None, None) => Ok(None),
             (Some(name), None, None) => Ok(Some(Target::Bind(node("bindTo", name)?))),
-            (None, Some(name), None) => Ok(Some(Target::BindingFails(node("bindingFailsOn", name)?))),
+            (None, Some(name), None) => {
+                let last = self.fails_at.unwrap_or_default();
+                Ok(Some(Target::BindingFails(node("bindingFailsOn", name)?, last)))
+            }
             (None, None, Some(name)) => Ok(Some(Target::Waits(node("waitsOn", name)?))),
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => Err(CaseError::TwoTargets),
         }

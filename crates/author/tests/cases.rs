@@ -187,6 +187,9 @@ cases:
   steps:
   - nodes: [{metadata: {name: a}}]
     bindingFailsOn: a
+    expect:
+      preBind: {effects: [{event: {warning: false, reason: Counted, action: Binding, note: goes to a}}]}
+      bind: {effects: [bind]}
   - {}
 - name: the queue, and what brings a pod back
   args: 1
@@ -259,6 +262,47 @@ fn the_effects_of_unreserve_are_answers() {
     assert_eq!(differences(&text, Grants::ALL), Vec::<String>::new());
 }
 
+/// The differences of a case in which the binding of a pod fails. In the second step, the pod's share is free again.
+fn of_failing(step: &str) -> String {
+    let text = format!(
+        "plugin: Quota\ncases:\n- name: a\n  args: 1\n  pod: {{metadata: {{name: web, namespace: team}}, spec: \
+         {{priority: 1}}}}\n  steps:\n  - nodes: [{{metadata: {{name: a}}}}]\n    {step}\n  - {{}}\n"
+    );
+    cases(&text).run(&Factory, &CaseHost::default()).remove(0).differences.concat()
+}
+
+#[test]
+fn a_binding_fails_after_the_point_that_the_step_names() {
+    let answers = [
+        "permit: {waitMilliseconds: 500}",
+        "preBind: {effects: [{event: {warning: false, reason: Counted, action: Binding, note: goes to a}}]}",
+        "bind: {effects: [bind]}",
+    ];
+    let points = ["Reserve", "Permit", "PreBind", "Bind"];
+    for (n_answers, point) in points.into_iter().enumerate() {
+        let expect = answers[..n_answers].join(", ");
+        let told = of_failing(&format!("bindingFailsOn: a\n    failsAt: {point}\n    expect: {{{expect}}}"));
+        assert_eq!(told, "", "{point}");
+    }
+    let told = of_failing(&format!("bindingFailsOn: a\n    expect: {{{}}}", answers.join(", ")));
+    assert_eq!(told, "", "without failsAt");
+}
+
+#[test]
+fn a_point_after_the_failure_is_not_called() {
+    let expect = "expect: {permit: {waitMilliseconds: 500}, bind: {effects: [bind]}}";
+    assert_eq!(
+        of_failing(&format!("bindingFailsOn: a\n    failsAt: Permit\n    {expect}")),
+        "step 1: Bind: not called, because with failsAt the attempt fails at an earlier point (name a later point in \
+         failsAt), expected {\"effects\":[\"bind\"]}"
+    );
+    assert_eq!(
+        of_failing("bindTo: a\n    failsAt: Permit"),
+        "step 1: failsAt is only for a step with bindingFailsOn: add `bindingFailsOn: NODE`, or leave failsAt out"
+    );
+    is_refused("failsAt: Postbind", "failsAt", "`Postbind`, expected one of Reserve, Permit, PreBind, Bind");
+}
+
 #[test]
 fn what_differs_is_told_point_by_point() {
     let wrong = CASES
@@ -272,6 +316,7 @@ fn what_differs_is_told_point_by_point() {
         "step 1: Bind: {\"effects\":[\"bind\"]}, expected {}",
         "step 2: Permit: {\"waitMilliseconds\":500}, expected {\"waitMilliseconds\":5}",
         "step 2: Bind: {\"effects\":[\"bind\"]}, expected {}",
+        "step 1: Bind: {\"effects\":[\"bind\"]}, expected {}",
         "step 1: QueueSort: urgent, early, late, expected early, late, urgent",
         "step 2: QueueingHint: \"skip\", expected \"queue\"",
     ];

@@ -240,9 +240,11 @@ fn a_point_that_was_not_asked_says_why() {
         "Reserve: lets the pod continue and asks for no effects, expected {\"code\":\"Pending\"}"
     );
     assert_eq!(
-        one("bindingFailsOn: a\n    expect: {permit: {waitMilliseconds: 60000}, bind: {effects: [bind]}}"),
-        "Bind: not called, because with bindingFailsOn the attempt ends after Permit (write bindTo instead), expected \
-         {\"effects\":[\"bind\"]}"
+        one(
+            "bindingFailsOn: a\n    failsAt: PreBind\n    expect: {permit: {waitMilliseconds: 60000}, bind: {effects: [bind]}}"
+        ),
+        "Bind: not called, because with failsAt the attempt fails at an earlier point (name a later point in failsAt), \
+         expected {\"effects\":[\"bind\"]}"
     );
     assert_eq!(
         one("expect: {preBind: {code: Skip}}"),
