@@ -40,7 +40,7 @@ pub use guest::{Guest, HasGuest};
 pub use host::{count, now};
 pub use log::{Level, log};
 pub use objects::refresh_view;
-pub use per_node::{NodePlugin, NodeView, PerNode, PodView, spread};
+pub use per_node::{ExportedPoints, NodePlugin, NodeView, PerNode, PodView, spread};
 #[doc(hidden)]
 pub use wit_bindgen::rt;
 
@@ -66,8 +66,14 @@ macro_rules! export {
     ($($part:ident)::+ $(, $sync:ident)?) => {
         $($part)::+! { $crate::export_interfaces, ($($part)::+), ($($sync)?) }
     };
-    ($plugin:ty: $($point:ident),+ $(,)?) => {
+    ($($per_node:ident)::+ <$plugin:ty>: $($point:ident),+ $(,)?) => {
         $($crate::of_node_plugin!($point);)+
-        $crate::export_interfaces! { ($plugin) () [$($point)+] }
+
+        impl $crate::ExportedPoints for $plugin {
+            const POINTS: $crate::framework::Points =
+                $crate::framework::Points::of(&[$($crate::framework::Point::$point),+]);
+        }
+
+        $crate::export_interfaces! { ($($per_node)::+ <$plugin>) () [$($point)+] }
     };
 }

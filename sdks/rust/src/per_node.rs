@@ -10,7 +10,7 @@ mod view;
 
 use berth_framework::{
     Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explain, Filter, Manifest, Needs, Normalize, Plugin,
-    PluginVersion, RejectedNodes, Score, Status,
+    PluginVersion, Point, PointRef, Points, RejectedNodes, Score, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
 use serde::de::DeserializeOwned;
@@ -73,6 +73,17 @@ pub trait NodePlugin: Sized + Send + 'static {
     }
 }
 
+/// The extension points of a [`NodePlugin`]. The macro [`export!`](crate::export) implements this trait, so that the
+/// plugin has the same points in its own tests as in its component.
+#[diagnostic::on_unimplemented(
+    message = "the node plugin `{Self}` is not exported",
+    note = "name its extension points, as in `berth_sdk::export!(PerNode<{Self}>: Filter, Score);`"
+)]
+pub trait ExportedPoints {
+    /// The points that the component exports.
+    const POINTS: Points;
+}
+
 /// Spreads scores evenly over 0 to 100. Equal ones all become 0.
 pub fn spread(scores: &mut [i64]) {
     let (Some(&low), Some(&high)) = (scores.iter().min(), scores.iter().max()) else { return };
@@ -90,7 +101,7 @@ pub struct PerNode<P> {
     manifest: Manifest,
 }
 
-impl<P: NodePlugin> Configure for PerNode<P> {
+impl<P: NodePlugin + ExportedPoints> Configure for PerNode<P> {
     fn describe() -> Manifest {
         Manifest {
             name: P::NAME.to_owned(),
@@ -106,7 +117,7 @@ impl<P: NodePlugin> Configure for PerNode<P> {
     }
 }
 
-impl<P: NodePlugin> Plugin for PerNode<P> {
+impl<P: NodePlugin + ExportedPoints> Plugin for PerNode<P> {
     fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -115,7 +126,35 @@ impl<P: NodePlugin> Plugin for PerNode<P> {
         PluginVersion::native(&self.manifest)
     }
 
-    berth_framework::points!(Filter, Score, Normalize, Explain);
+    fn points(&self) -> Points {
+        P::POINTS
+    }
+
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        if !P::POINTS.contains(point) {
+            return None;
+        }
+        match point {
+            Point::Filter => Some(PointRef::Filter(self)),
+            Point::Score => Some(PointRef::Score(self)),
+            Point::Normalize => Some(PointRef::Normalize(self)),
+            Point::Explain => Some(PointRef::Explain(self)),
+            Point::PreEnqueue
+            | Point::QueueSort
+            | Point::PreFilter
+            | Point::PostFilter
+            | Point::PreScore
+            | Point::Reserve
+            | Point::Permit
+            | Point::PreBindPreFlight
+            | Point::PreBind
+            | Point::Bind
+            | Point::PostBind
+            | Point::QueueingHint
+            | Point::Sign => None,
+        }
+    }
+
     berth_framework::hooks!();
 }
 
@@ -176,7 +215,38 @@ impl<P: NodePlugin> Explain for PerNode<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use serde_json::Value;
+
+    use super::*;
+
+    struct Scored;
+
+    impl NodePlugin for Scored {
+        const NAME: &'static str = "Scored";
+        const VERSION: &'static str = "1";
+        type Args = Value;
+
+        fn needs() -> Needs {
+            Needs::default()
+        }
+
+        fn new(_args: Value) -> Result<Self, ConfigureError> {
+            Ok(Self)
+        }
+    }
+
+    impl ExportedPoints for Scored {
+        const POINTS: Points = Points::of(&[Point::Score, Point::Explain]);
+    }
+
+    /// A plugin without Normalize keeps its raw scores.
+    #[test]
+    fn a_plugin_has_the_points_that_it_exports_and_no_others() {
+        let mut plugin = PerNode::<Scored>::configure("null").unwrap();
+        let answers = Point::ALL.into_iter().filter_map(|point| Some(plugin.at(point)?.kind()));
+        assert!(answers.eq([Point::Score, Point::Explain]));
+        assert_eq!(plugin.points(), Scored::POINTS);
+    }
 
     #[test]
     fn scores_are_spread_from_the_lowest_to_the_highest() {

@@ -75,8 +75,8 @@ impl NodePlugin for GpuBinPack {
 #[cfg(test)]
 mod tests {
     use berth_sdk::{
-        framework::{Call, Configure, Score},
-        model::NodeSet,
+        framework::Configure,
+        model::Pod,
         testing::{NodeMaker, TestCluster, node, pod},
     };
 
@@ -88,11 +88,9 @@ mod tests {
         node(name).allocatable(GPU, gpus)
     }
 
-    fn scores(plugin: &mut PerNode<GpuBinPack>, call: &Call<'_>) -> Vec<i64> {
-        let nodes: NodeSet = call.table.nodes().clone();
-        let mut scores = Vec::new();
-        plugin.score(call, &nodes, &mut scores).unwrap();
-        scores
+    /// The scores in the order of the nodes' names.
+    fn scores(plugin: &mut PerNode<GpuBinPack>, cluster: &mut TestCluster, pod: &Pod) -> Vec<i64> {
+        cluster.ask(plugin, pod).unwrap().scores.into_values().collect()
     }
 
     #[test]
@@ -104,9 +102,9 @@ mod tests {
         cluster.set_pod(&pod("there").on("half").request(GPU, "4").build()).unwrap();
         let mut plugin = PerNode::<GpuBinPack>::configure("null").unwrap();
         let wants_two = cluster.intern(&pod("p").request(GPU, "2").build());
-        assert_eq!(scores(&mut plugin, &cluster.call(1, &wants_two)), [25, 75, 0]);
+        assert_eq!(scores(&mut plugin, &mut cluster, &wants_two), [25, 75, 0]);
         let wants_none = cluster.intern(&pod("q").build());
-        assert_eq!(scores(&mut plugin, &cluster.call(2, &wants_none)), [0, 0, 100]);
+        assert_eq!(scores(&mut plugin, &mut cluster, &wants_none), [0, 0, 100]);
     }
 
     #[test]
