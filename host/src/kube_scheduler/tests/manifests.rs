@@ -111,7 +111,9 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
     assert_eq!(settings.leader_election.resource_name, "berth");
     assert_eq!(settings.profiles[0].scheduler_name, "berth");
     let budget = object("kustomize/base/second-scheduler.yaml", "PodDisruptionBudget");
-    assert_eq!(budget["spec"], json!({"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}));
+    let selector = &deployment["spec"]["selector"];
+    let expected = json!({"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector});
+    assert_eq!(budget["spec"], expected);
 }
 
 #[test]
