@@ -165,6 +165,22 @@ fn the_page_on_compatibility_has_a_row_for_this_release() {
     }
 }
 
+/// Like kube-scheduler, Berth must not be newer than the API server, so the oldest release that Berth decides as is the
+/// oldest one that the chart installs on.
+#[test]
+fn the_chart_and_the_page_allow_the_same_api_servers() {
+    let [oldest, newest] = Release::ALL.map(Release::as_str);
+    let chart = &objects("chart/Chart.yaml")[0];
+    assert_eq!(chart["kubeVersion"], format!(">= {oldest}.0-0"));
+    let page = include_str!("../../../../docs/src/compatibility.md");
+    for sentence in [
+        format!("Berth supports the API servers of Kubernetes {oldest} and {newest}."),
+        format!("The chart refuses an API server that is older than {oldest}"),
+    ] {
+        assert!(page.contains(&sentence), "{sentence}");
+    }
+}
+
 #[test]
 fn the_lease_of_the_configuration_is_deleted_with_berth() {
     let config_map = object("kustomize/base/second-scheduler.yaml", "ConfigMap");
