@@ -2,7 +2,8 @@
 
 usage: render.py OUT          OUT holds NAME.yaml for each overlay. Writes OUT/chart-NAME.yaml for each file of values, and
                               OUT/chart-default.yaml. Every object is checked against the schema of its Kubernetes kind,
-                              strictly. Ends with 1 and a line for each mistake
+                              strictly. refused.yaml has values that the chart must refuse, and expected.yaml parts of
+                              objects that values must give. Ends with 1 and a line for each mistake
        render.py CHART FILE   renders a chart, a folder or an archive, with its own values to FILE
 """
 
@@ -16,7 +17,8 @@ import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHART = HERE.parent / "chart"
-KUBERNETES = "1.36"
+# The releases that the chart's kubeVersion allows, as far as there are schemas.
+KUBERNETES = ("1.36", "1.37")
 # Kinds that a CustomResourceDefinition describes have no schema in Kubernetes.
 FOREIGN = {"ServiceMonitor"}
 
@@ -29,18 +31,74 @@ def render(chart, values):
     return "\n---\n".join(texts)
 
 
+class Loader(yaml.SafeLoader):
+    """Refuses a key that occurs twice, as the API server does."""
+
+
+def mapping(loader, node):
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise yaml.YAMLError(f"the key {key!r} occurs twice{node.start_mark}")
+    return loader.construct_mapping(node, deep=True)
+
+
+Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
+
+
 def objects(text):
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in yaml.load_all(text, Loader) if each]
 
 
 def validate(where, text):
     for each in objects(text):
         if each["kind"] in FOREIGN:
             continue
-        try:
-            kubernetes_validate.validate(each, KUBERNETES, strict=True)
-        except Exception as error:
-            mistakes.append(f"{where}: {each['kind']}: {error}")
+        for release in KUBERNETES:
+            try:
+                kubernetes_validate.validate(each, release, strict=True)
+            except Exception as error:
+                mistakes.append(f"{where}: {each['kind']}, Kubernetes {release}: {error}")
+
+
+def check_selectors(where, text):
+    """The API server refuses a workload whose pods its own selector does not match. The other selectors would select nothing."""
+    found = objects(text)
+    workloads = [each for each in found if each["kind"] in ("Deployment", "StatefulSet")]
+    for workload in workloads:
+        template = workload["spec"]["template"]
+        pods = template["metadata"]["labels"].items()
+        selectors = [each["labelSelector"] for each in template["spec"].get("topologySpreadConstraints", [])]
+        for each in found:
+            spec = each.get("spec", {})
+            selectors += [spec[key] for key in ("selector", "podSelector") if key in spec]
+        for selector in selectors:
+            labels = selector.get("matchLabels", selector)
+            if not labels.items() <= pods:
+                mistakes.append(f"{where}: the labels of the pods do not have {labels}")
+
+
+def has(part, value):
+    """Whether the value has each field of the part, and a list of the part's length."""
+    if isinstance(part, dict):
+        return isinstance(value, dict) and all(key in value and has(each, value[key]) for key, each in part.items())
+    if isinstance(part, list):
+        return isinstance(value, list) and len(part) == len(value) and all(map(has, part, value))
+    return part == value
+
+
+def check_expected(chart):
+    for number, case in enumerate(yaml.safe_load((HERE / "expected.yaml").read_text()), 1):
+        text = render(chart, case["values"])
+        where = f"expected.yaml, case {number}"
+        validate(where, text)
+        check_selectors(where, text)
+        found = [each for each in objects(text) if each["kind"] == case["kind"]]
+        if case.get("absent"):
+            if found:
+                mistakes.append(f"{where}: there is a {case['kind']}")
+        elif not any(has(case["part"], each) for each in found):
+            mistakes.append(f"{where}: {case['part']} is not in\n{yaml.safe_dump_all(found)}")
 
 
 def without_labels(value):
@@ -130,10 +188,12 @@ def main(out):
                     mistakes.append(f"values {case['values']}: refused, but {case['reason']!r} is not in {error}")
             else:
                 mistakes.append(f"values {case['values']} are not refused")
+        check_expected(chart)
     for error in helm.lint(str(CHART))["errors"]:
         mistakes.append(f"lint: {error}")
     for path in sorted(out.glob("*.yaml")):
         validate(path.name, path.read_text())
+        check_selectors(path.name, path.read_text())
         # Helm has an order of its own, in which a kind that it does not know, such as a Lease, is the last.
         if not path.name.startswith("chart-"):
             check_order_of_deletion(path.name, path.read_text())

@@ -190,11 +190,12 @@ fn release(version: &str, asked: Option<KubernetesVersion>, findings: &mut Findi
     } else {
         let text =
             format!("decisions are those of kube-scheduler {nearest}, the nearest release to the cluster's {known}");
-        findings.warning(
-            Area::Cluster,
-            text,
-            "read docs/src/compatibility.md, or take a release of Berth that knows it",
-        );
+        let fix = if known < nearest {
+            "upgrade the cluster first: like kube-scheduler, Berth must not be newer than the API server"
+        } else {
+            "take a release of Berth that knows this version of Kubernetes"
+        };
+        findings.warning(Area::Cluster, text, fix);
     }
 }
 
@@ -320,5 +321,30 @@ fn needed(setup: Option<&Setup>, operation: Operation) -> Rights {
     match setup {
         Some(Setup { settings, plugins }) => Rights::of_setup(settings, &plugins.inventory, operation),
         None => Rights::of_scheduler(operation.serving),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Finding, Verdict};
+
+    /// What is said about an API server of this version.
+    fn said(version: &str) -> Finding {
+        let mut findings = Findings::default();
+        release(version, None, &mut findings);
+        findings.into_vec().remove(0)
+    }
+
+    #[test]
+    fn an_api_server_of_an_unknown_release_is_too_old_or_too_new() {
+        assert_eq!(said("v1.36.2").result, Verdict::Ok);
+        assert_eq!(said("v1.37.0+k3s1").result, Verdict::Ok);
+        for (version, advice) in [("v1.35.9", "upgrade the cluster first"), ("v1.38.0", "take a release of Berth")] {
+            let finding = said(version);
+            assert_eq!(finding.result, Verdict::Warning, "{version}");
+            let fix = finding.fix.expect("advice");
+            assert!(fix.starts_with(advice), "{version}: {fix}");
+        }
     }
 }

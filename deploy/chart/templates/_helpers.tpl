@@ -8,16 +8,23 @@
 {{- end }}
 
 {{- define "berth.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
+{{- /* The labels of every object. */ -}}
 {{- define "berth.labels" -}}
-{{ include "berth.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/component: scheduler
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- include "berth.labelsWith" (list . (dict)) }}
+{{- end }}
+
+{{- /* The same with further labels, which are the second value of the list. None of them replaces a label of the selectors. */ -}}
+{{- define "berth.labelsWith" -}}
+{{- $root := first . }}
+{{- $chart := printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- $own := dict "app.kubernetes.io/version" $root.Chart.AppVersion "app.kubernetes.io/component" "scheduler" }}
+{{- $own = merge $own (dict "app.kubernetes.io/managed-by" $root.Release.Service "helm.sh/chart" $chart) }}
+{{- $selected := include "berth.selectorLabels" $root | fromYaml }}
+{{- toYaml (mergeOverwrite $own (deepCopy $root.Values.commonLabels) (deepCopy (last .)) $selected) }}
 {{- end }}
 
 {{- define "berth.serviceAccountName" -}}
@@ -29,6 +36,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if not .Values.persistence.enabled }}Deployment
 {{- else if or .Values.volumes.cache .Values.volumes.state }}{{ fail "persistence.enabled and volumes exclude each other" }}
 {{- else }}StatefulSet{{ end }}
+{{- if and (gt (int .Values.replicas) 1) (hasKey .Values.volumes.state "persistentVolumeClaim") }}
+{{- fail "volumes.state is one claim for several replicas, and each replica needs its own state: use persistence.enabled" }}
+{{- end }}
 {{- end }}
 
 {{- define "berth.image" -}}
@@ -42,4 +52,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $profile := dict "schedulerName" (ternary "default-scheduler" .Values.schedulerName .Values.inKubeSchedulersPlace) }}
 {{- $own := dict "apiVersion" "kubescheduler.config.k8s.io/v1" "kind" "KubeSchedulerConfiguration" "leaderElection" $lease "profiles" (list $profile) }}
 {{- toYaml (mergeOverwrite $own (deepCopy .Values.configuration)) }}
+{{- end }}
+
+{{- /* The part of the configuration that a running replica does not take from a changed file. Empty where no value sets it. */ -}}
+{{- define "berth.fixedConfiguration" -}}
+{{- with pick .Values.configuration "leaderElection" "delayCacheUntilActive" "clientConnection" }}
+{{- toJson . }}
+{{- end }}
 {{- end }}

@@ -111,7 +111,9 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
     assert_eq!(settings.leader_election.resource_name, "berth");
     assert_eq!(settings.profiles[0].scheduler_name, "berth");
     let budget = object("kustomize/base/second-scheduler.yaml", "PodDisruptionBudget");
-    assert_eq!(budget["spec"], json!({"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}));
+    let selector = &deployment["spec"]["selector"];
+    let expected = json!({"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector});
+    assert_eq!(budget["spec"], expected);
 }
 
 #[test]
@@ -160,6 +162,22 @@ fn the_page_on_compatibility_has_a_row_for_this_release() {
         format!("Rust {}", env!("CARGO_PKG_RUST_VERSION")),
     ] {
         assert!(row.contains(&cell), "{cell} is missing from {row}");
+    }
+}
+
+/// Like kube-scheduler, Berth must not be newer than the API server, so the oldest release that Berth decides as is the
+/// oldest one that the chart installs on.
+#[test]
+fn the_chart_and_the_page_allow_the_same_api_servers() {
+    let [oldest, newest] = Release::ALL.map(Release::as_str);
+    let chart = &objects("chart/Chart.yaml")[0];
+    assert_eq!(chart["kubeVersion"], format!(">= {oldest}.0-0"));
+    let page = include_str!("../../../../docs/src/compatibility.md");
+    for sentence in [
+        format!("Berth supports the API servers of Kubernetes {oldest} and {newest}."),
+        format!("The chart refuses an API server that is older than {oldest}"),
+    ] {
+        assert!(page.contains(&sentence), "{sentence}");
     }
 }
 
