@@ -32,16 +32,13 @@ static struct entry **place_of(const char *kind, const char *namespace, const ch
   return place;
 }
 
-/* Says once that a kind is read which the manifest does not name: the scheduler knows the line by its beginning. */
+/* Reports a read of a kind that the manifest does not name. */
 static void expect_kind(const char *api_version, const char *kind) {
-  static bool told;
   const struct berth_object_kind *named = berth_plugin.objects;
   for (; named && named->kind; named++) {
     if (!strcmp(named->kind, kind) && !strcmp(named->api_version, api_version)) return;
   }
-  if (told) return;
-  told = true;
-  berth_log(BERTH_SCHEDULER_HOST_LEVEL_WARN, berth_concat("undeclared read: objects ", api_version, "/", kind, NULL));
+  TELL_UNDECLARED("objects ", api_version, "/", kind);
 }
 
 const char *berth_object(const char *api_version, const char *kind, const char *namespace, const char *name) {

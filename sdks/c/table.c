@@ -207,21 +207,37 @@ const char *berth_pod_label(const berth_pod *pod, const char *key) {
   return NULL;
 }
 
-/* Logs once that the plugin reads a field which the manifest does not request. */
-static void tell_undeclared(uint32_t which, const char *kind, const char *what) {
-  static uint32_t told;
-  if (told >> which & 1) return;
-  told |= 1u << which;
+/* The maximum number of different undeclared reads that are logged. The scheduler keeps no more. */
+enum { MAX_TOLD = 64 };
+
+/* Says whether the text consists of the parts. */
+static bool consists_of(const char *text, const char *const *parts) {
+  for (; *parts; parts++) {
+    size_t length = strlen(*parts);
+    if (strncmp(text, *parts, length)) return false;
+    text += length;
+  }
+  return !*text;
+}
+
+void berth_table_tell_undeclared(const char *const *parts) {
+  static char *told[MAX_TOLD];
+  static size_t n_told;
+  for (size_t i = 0; i < n_told; i++) {
+    if (consists_of(told[i], parts)) return;
+  }
+  if (n_told == MAX_TOLD) return;
+  size_t length = 0;
+  for (size_t i = 0; parts[i]; i++) length += strlen(parts[i]);
+  char *read = berth_table_allocate(length + 1);
+  for (size_t i = 0; parts[i]; i++) strcat(read, parts[i]);
+  told[n_told++] = read;
   /* The scheduler recognizes the log line by its first words. */
-  berth_log(BERTH_SCHEDULER_HOST_LEVEL_WARN, berth_concat("undeclared read: ", kind, what, NULL));
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_WARN, berth_concat("undeclared read: ", read, NULL));
 }
 
 #define DECLARED(column, function) \
-  if (!(berth_plugin.columns & BERTH_COLUMN_##column)) \
-  tell_undeclared(EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_##column, "BERTH_COLUMN_" #column, " (" #function ")")
-
-/* Numbers for reads without a column constant. */
-enum { LABEL_KEY = 28, ANNOTATION_KEY, PODS, POD_JSON };
+  if (!(berth_plugin.columns & BERTH_COLUMN_##column)) TELL_UNDECLARED("BERTH_COLUMN_" #column " (" #function ")")
 
 static bool is_among(const char *key, const char *const *keys) {
   for (; keys && *keys; keys++) {
@@ -231,7 +247,7 @@ static bool is_among(const char *key, const char *const *keys) {
 }
 
 const char *berth_pod_json(const berth_pod *pod) {
-  if (!berth_plugin.pod_json) tell_undeclared(POD_JSON, "pod_json", " (berth_pod_json)");
+  if (!berth_plugin.pod_json) TELL_UNDECLARED("pod_json (berth_pod_json)");
   plugin_string_t json = {pod->json.val.ptr, pod->json.val.len};
   return pod->json.is_some ? berth_string(&json) : NULL;
 }
@@ -272,7 +288,7 @@ const char *berth_node_label(berth_row node, const char *key) {
   berth_sym value, symbol = berth_symbol(key);
   if (symbol && find_label(node, symbol, &value)) return berth_text(value);
   bool is_declared = berth_plugin.columns & BERTH_COLUMN_LABELS || is_among(key, berth_plugin.label_keys);
-  if (!is_declared) tell_undeclared(LABEL_KEY, "label ", key);
+  if (!is_declared) TELL_UNDECLARED("label ", key);
   return NULL;
 }
 
@@ -282,14 +298,12 @@ const char *berth_node_annotation(berth_row node, const char *key) {
   for (size_t i = 0; i < list->n; i++) {
     if (!strcmp(annotations[i].key, key)) return annotations[i].value;
   }
-  if (!is_among(key, berth_plugin.annotation_keys)) {
-    tell_undeclared(ANNOTATION_KEY, "annotation ", key);
-  }
+  if (!is_among(key, berth_plugin.annotation_keys)) TELL_UNDECLARED("annotation ", key);
   return NULL;
 }
 
 const berth_pod *const *berth_node_pods(berth_row node, size_t *n_pods) {
-  if (!berth_follows_pods()) tell_undeclared(PODS, "pods", " (berth_node_pods)");
+  if (!berth_follows_pods()) TELL_UNDECLARED("pods (berth_node_pods)");
   const struct list *list = &row_at(node)->pods;
   *n_pods = list->n;
   return list->items;

@@ -26,6 +26,9 @@ bool berth_follows_pods(void);
 uint32_t berth_table_slot(const berth_pod *pod);
 /* Returns the pod in a slot. */
 const berth_pod *berth_table_pod(uint32_t slot);
+/* Logs once that the plugin reads something which the manifest does not request. The parts, up to a NULL, name the read. */
+void berth_table_tell_undeclared(const char *const *parts);
+#define TELL_UNDECLARED(...) berth_table_tell_undeclared((const char *const[]){__VA_ARGS__, NULL})
 
 #ifdef BERTH_EXPORTS_SYNC
 /* Applies a delta to the replica. It moves the kept memory out of the delta. The caller frees the remaining memory. */

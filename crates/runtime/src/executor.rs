@@ -32,7 +32,10 @@ use tokio::{
 };
 use tracing::{debug, error, field::display, info, warn};
 
-use self::{effects::Cause, pod_requests::PodRequests};
+use self::{
+    effects::{Cause, PodIsGone},
+    pod_requests::PodRequests,
+};
 use crate::{
     extenders::HttpExtenders,
     traces::{ApiRequest, Traces},
@@ -183,9 +186,13 @@ impl Executor {
             if is_unreserve { effects.into_iter().map(|effect| vec![effect]).collect() } else { vec![effects] };
         let mut result = Ok(());
         for effects in parts {
-            if let Err(error) = self.effects(&cause, effects).await {
-                let (point, error) = (point.shown_with_effects(), error.to_string());
-                warn!(%plugin, point, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+            if let Err(failure) = self.effects(&cause, effects).await {
+                let (point, error) = (point.shown_with_effects(), failure.to_string());
+                if failure.is::<PodIsGone>() {
+                    debug!(%plugin, point, pod = %pod.name, namespace = %pod.namespace, error, "the pod is gone; the effect was not carried out");
+                } else {
+                    warn!(%plugin, point, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+                }
                 result = Err(RequestError::new(error));
             }
         }

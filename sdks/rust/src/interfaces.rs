@@ -18,6 +18,10 @@ macro_rules! export_interfaces {
             }
         }
 
+        // A native build exports nothing, but compiles the plugin as if it were exported.
+        #[cfg(not(target_family = "wasm"))]
+        const _: fn() = || <BerthComponent as $crate::HasGuest>::with(|_| ());
+
         $crate::export_interface!(lifecycle);
         $crate::export_cycle!($($name)*);
         $crate::export_sync!($sync $($name)*);
@@ -50,11 +54,13 @@ macro_rules! of_node_plugin {
     };
 }
 
-/// One interface, by the name of its module.
+/// One interface, by the name of its module. It is exported only from wasm: a native linker refuses a library that exports
+/// a name such as `berth:scheduler/filter@0.2.0#filter`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_interface {
     ($interface:ident) => {
+        #[cfg(target_family = "wasm")]
         $crate::bindings::$interface::export!(BerthComponent with_types_in $crate::bindings::$interface);
     };
 }

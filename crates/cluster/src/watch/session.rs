@@ -59,6 +59,10 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that lasted this long was healthy, so the next connection needs no wait.
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
+/// The maximum wait for a kind that the server does not serve. Its definition may be created at any time, and pods wait for
+/// it. A server that answers without the kind is not overloaded, so it needs no longer waits.
+const MAX_MISSING_WAIT: Duration = Duration::from_secs(10);
+
 /// The number of refusals in a row after which the session lists again, because the server may refuse the resource
 /// version.
 const MAX_REFUSALS: u32 = 5;
@@ -179,6 +183,7 @@ impl Session {
             };
             let kind = self.kind.plural();
             let asked = ended.as_ref().err().and_then(WatchError::retry_after).unwrap_or_default();
+            let mut max_wait = Duration::MAX;
             match ended {
                 // A server that sends something over each connection may be asked again without a wait.
                 Ok(()) if self.resume_from != resumed_from => {
@@ -202,6 +207,7 @@ impl Session {
                     if self.go_without(&reason).await.is_err() {
                         return;
                     }
+                    max_wait = MAX_MISSING_WAIT;
                 }
                 Err(WatchError::Request(failure)) if failure.code() == Some(403) => {
                     if self.tell_forbidden(&failure).await.is_err() {
@@ -222,7 +228,7 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
-            self.pause(asked, backoff.next(Instant::now())).await;
+            self.pause(asked, backoff.next(Instant::now()).min(max_wait)).await;
         }
     }
 

@@ -371,6 +371,18 @@ async fn a_kind_that_the_server_lacks_is_not_waited_for_but_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_is_defined_later_is_found_within_seconds() {
+    let kind = KindRef::of_kind("example.com/v1", "Ox");
+    let mut watch = Watch::of(Watches { kinds: vec![kind], ..Watches::default() });
+    for _ in 0..8 {
+        watch.server.next().await.refuse(404, "NotFound", "the server could not find the requested resource");
+    }
+    let began = Instant::now();
+    assert_eq!(watch.server.next().await.line(), "GET /apis/example.com/v1");
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_404_that_is_no_status_says_the_same() {
     let bare = json!({"paths": ["/api", "/apis"]});
     for kind in [KindRef::of_kind("storage.k8s.io/v1", "CSINode"), KindRef::of_kind("example.com/v1", "Ox")] {

@@ -25,7 +25,7 @@ const DEVICES: &str = "crates/builtins/src/dynamic_resources/tests/gates.rs";
 const NODE_SHARES: &str = "crates/builtins/src/dynamic_resources/tests/node_shares.rs";
 /// The gates for resources of whole pods.
 const POD_LEVEL: Shown =
-    By(&[("crates/model/src/requests.rs", "pod_level_resources_and_their_resizes_need_their_gates")]);
+    By(&[("crates/model/src/requests/tests.rs", "pod_level_resources_and_their_resizes_need_their_gates")]);
 /// The gates that the scheduler itself reads.
 const SETTINGS: (&str, &str) = ("crates/runtime/src/configuration.rs", "gates_decide_settings");
 const ENDPOINTS: Shown = By(&[("host/tests/it/https.rs", "gates_decide_what_the_endpoints_show")]);
@@ -54,7 +54,7 @@ pub(super) const SHOWN: [(&str, Shown); 31] = [
         By(&[
             (NODE_SHARES, "devices_take_a_share_of_their_node_with_the_gate"),
             (
-                "crates/model/src/requests.rs",
+                "crates/model/src/requests/tests.rs",
                 "what_devices_take_of_the_node_counts_with_its_gate_once_the_pod_has_a_node",
             ),
         ]),

@@ -204,6 +204,7 @@ pub fn post_filter(
 ) {
     let start = profile.meter().start(call.cycle);
     diagnosis.post_filter = ask_post_filter(profile, call, findings, nominated, extenders, diagnosis);
+    blame_faulty_plugins(profile, diagnosis);
     if let Some(status) = &diagnosis.post_filter.status {
         profile.meter().end(start, Point::PostFilter.as_str(), status.code);
     }
@@ -275,6 +276,16 @@ fn ask_post_filter(
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     run.status = verdict;
     run
+}
+
+/// Notes the plugins that faulted at PostFilter or in its dry runs. With their next instances, PostFilter might help the
+/// pod.
+fn blame_faulty_plugins(profile: &mut Profile, diagnosis: &mut Diagnosis) {
+    for idx in (0u32..).map(PluginIdx).take(profile.instances().len()) {
+        if profile.get(idx).is_some_and(|plugin| plugin.out_of_service().is_some()) {
+            diagnosis.blame(idx, Code::Unschedulable);
+        }
+    }
 }
 
 /// Replaces an answer whose evictions the operator did not grant by a rejection without a nomination. Without the

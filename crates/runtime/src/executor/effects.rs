@@ -15,7 +15,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tracing::debug;
 
-use super::{Executor, new_event};
+use super::{Executor, is_gone, new_event};
 use crate::traces::{ApiRequest, OpenRequest};
 
 /// The API group of ResourceClaims.
@@ -33,6 +33,24 @@ pub(super) struct Cause<'a> {
     pub(super) cycle: CycleId,
     /// The extension point at which the plugin asked for the effect.
     pub(super) point: Point,
+}
+
+/// An effect was not carried out, because it is about the pod that it is for, and this pod no longer exists.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct PodIsGone(String);
+
+impl Cause<'_> {
+    /// The error for a request about `object` that failed: [`PodIsGone`], or another error of the same text.
+    fn failed(&self, verb: &str, object: &ObjectRef, error: &WriteError) -> anyhow::Error {
+        let slash = if object.name.is_empty() { "" } else { "/" };
+        let message = format!("cannot {verb} {}{slash}{}: {error}", object.plural, object.name);
+        let is_the_pod = object.group.is_empty()
+            && object.plural == "pods"
+            && object.namespace.as_deref() == Some(&*self.pod.namespace)
+            && object.name == *self.pod.name;
+        if is_the_pod && is_gone(error) { PodIsGone(message).into() } else { anyhow!(message) }
+    }
 }
 
 impl Executor {
@@ -140,7 +158,7 @@ impl Executor {
                 let span = self.begin_effect(cause, "PATCH", &object, subresource);
                 let patched = self.writer.patch_object(&object, subresource, sent_as(patch_type), &patch).await;
                 span.end(&patched);
-                patched.map_err(|error| failed("patch", &object, &error))?;
+                patched.map_err(|error| cause.failed("patch", &object, &error))?;
             }
             Effect::Create { kind, namespace, body } => return self.create(cause, &kind, namespace, &body).await,
             Effect::Delete { kind, namespace, name } => {
@@ -148,7 +166,7 @@ impl Executor {
                 let span = self.begin_effect(cause, "DELETE", &object, None);
                 let deleted = self.writer.delete_object(&object, uid).await;
                 span.end(&deleted);
-                deleted.map_err(|error| failed("delete", &object, &error))?;
+                deleted.map_err(|error| cause.failed("delete", &object, &error))?;
             }
             Effect::Event { warning, reason, action, note } => {
                 self.recorder.record(new_event(EventRecord {
@@ -191,7 +209,7 @@ impl Executor {
         if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
             self.sinks.metrics.claim_created(created.is_ok());
         }
-        let created = created.map_err(|error| failed("create", &object, &error))?;
+        let created = created.map_err(|error| cause.failed("create", &object, &error))?;
         Ok(created["metadata"]["uid"].as_str().map(Into::into))
     }
 
@@ -297,9 +315,4 @@ fn sent_as(patch_type: PatchType) -> berth_cluster::PatchType {
 
 fn parse(what: &str, json: &[u8]) -> Result<Value> {
     serde_json::from_slice(json).map_err(|error| anyhow!("the {what} is not JSON: {error}"))
-}
-
-fn failed(verb: &str, object: &ObjectRef, error: &WriteError) -> anyhow::Error {
-    let slash = if object.name.is_empty() { "" } else { "/" };
-    anyhow!("cannot {verb} {}{slash}{}: {error}", object.plural, object.name)
 }

@@ -1,6 +1,6 @@
 //! Tests of the executor against an API server that the test simulates.
 
-use std::{collections::BTreeSet, future::IntoFuture as _, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, fmt, future::IntoFuture as _, path::PathBuf, sync::Mutex, time::Duration};
 
 use axum::{
     Json, Router,
@@ -19,6 +19,12 @@ use berth_telemetry::{
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tracing::{
+    Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+    subscriber,
+};
 
 use super::*;
 
@@ -372,6 +378,63 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
         }
     }
     assert_eq!(of_the_first, ["effects", "effects", "binding"]);
+}
+
+/// Keeps the messages of warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Visit for Warnings {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0.lock().expect("no panic").push(format!("{value:?}"));
+        }
+    }
+}
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_pod_that_is_gone_causes_no_warning() {
+    let mut bench = Bench::new().await;
+    let warnings = Warnings::default();
+    let _guard = subscriber::set_default(warnings.clone());
+    // The server has no pods. The requests are about pod-0.
+    for (name, expected) in [("pod-0", vec![]), ("pod-8", vec!["effect failed"])] {
+        let patch = Effect::Patch {
+            kind: "v1/Pod".to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            subresource: None,
+            patch: b"{}".to_vec(),
+            patch_type: PatchType::Merge,
+        };
+        bench.ask(0, awaited("Approval", vec![GrantedEffect { effect: patch, uid: None }])).await;
+        let Event::EffectsFinished { result: Err(error), .. } = bench.answer().await else { panic!("{name}") };
+        let error = error.to_string();
+        assert!(error.starts_with(&format!("cannot patch pods/{name}: ")), "{error}");
+        assert_eq!(*warnings.0.lock().expect("no panic"), expected, "{name}");
+    }
 }
 
 fn nominate(node: &str) -> Request {

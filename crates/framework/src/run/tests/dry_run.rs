@@ -18,6 +18,7 @@ struct Room {
     /// Whether pods may do without the plugin.
     may_be_passed_over: bool,
     is_passed_over: bool,
+    is_out_of_service: bool,
 }
 
 impl Plugin for Room {
@@ -41,7 +42,7 @@ impl Hosted for Room {
         Ok(())
     }
     fn out_of_service(&self) -> Option<Status> {
-        None
+        self.is_out_of_service.then(|| Status::unresolvable("trapped"))
     }
     fn has_time(&mut self) -> Result<(), Status> {
         self.is_passed_over = self.may_be_passed_over && self.is_out_of_time();
@@ -70,6 +71,37 @@ impl Filter for Room {
             if n_pods < 2 { Status::success() } else { Status::unschedulable(format!("{n_pods} pods")) }
         };
         self.answer.clone().unwrap_or_else(|| Ok(cases.iter().map(fits).collect()))
+    }
+}
+
+/// A PostFilter plugin that asks about a node.
+struct Preempts(Manifest);
+
+impl Plugin for Preempts {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::default()
+    }
+    fn points(&self) -> Points {
+        Points::of(&[Point::PostFilter])
+    }
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        (point == Point::PostFilter).then_some(PointRef::PostFilter(self))
+    }
+    crate::hooks!();
+}
+
+impl PostFilter for Preempts {
+    fn post_filter(
+        &mut self,
+        _call: &Call<'_>,
+        _failure: &Failure<'_>,
+        dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
+        let statuses = dry_run.dry_run(&[removal(0, &[])])?;
+        Ok(PostFilterOutcome { status: statuses[0].clone(), nominate: None, effects: Vec::new() })
     }
 }
 
@@ -135,6 +167,26 @@ fn a_broken_plugin_ends_the_dry_run() {
     // A failure about one node does not affect other nodes.
     let (statuses, _) = ask(vec![answering(Ok(vec![Status::error("boom"), Status::success()]))], None, &cases);
     assert_eq!(statuses, Ok(vec![Status::error("running \"\" filter plugin: boom"), Status::success()]));
+}
+
+#[test]
+fn a_pod_waits_for_the_next_instance_of_a_plugin_that_faulted_in_its_preemption() {
+    let blamed = |is_out_of_service| {
+        let manifest = |name: &str| Manifest { name: name.to_owned(), ..Manifest::default() };
+        let answer = Some(Err(Status::error("boom")));
+        let room = Room { manifest: manifest("Room"), answer, is_out_of_service, ..Room::default() };
+        let mut profile = Profile::new("test");
+        profile.add_everywhere(Box::new(room), "null");
+        profile.add_everywhere(Box::new(Preempts(manifest("Preempts"))), "null");
+        let (table, pod, mut diagnosis) = (table(2), Pod::default(), Diagnosis::default());
+        let call = Call::new(CycleId(1), Time::default(), &pod, &table);
+        post_filter(&mut profile, &call, &Findings::default(), &NominatedPods::default(), None, &mut diagnosis);
+        let blamed: Vec<String> = diagnosis.rejectors.iter().map(|plugin| profile.name(plugin).to_string()).collect();
+        (diagnosis.post_filter.status.map(|status| status.message()), blamed)
+    };
+    let broken = Some("running \"Room\" filter plugin: boom".to_owned());
+    assert_eq!(blamed(true), (broken.clone(), vec!["Room".to_owned()]));
+    assert_eq!(blamed(false), (broken, Vec::new()), "an error is not a fault");
 }
 
 #[test]

@@ -230,12 +230,22 @@ fn a_call_that_needs_a_clock_or_files_is_refused_with_its_line() {
 fn reads_that_are_not_declared_are_told_once() {
     run(C, |language| {
         let body = "return berth_pod_json(pod) || berth_node_annotation(node, \"load\") || \
-                    berth_node_label(node, \"topology.kubernetes.io/zone\") ? berth_pass() : berth_reject(\"no\");";
+                    berth_node_annotation(node, \"rack\") || berth_node_label(node, \"topology.kubernetes.io/zone\") || \
+                    berth_node_label(node, \"rack\") || berth_object(\"v1\", \"Secret\", \"team\", \"a\") || \
+                    berth_object(\"v1\", \"ConfigMap\", \"team\", \"a\") ? berth_pass() : berth_reject(\"no\");";
         let source = c_source(body).replace("    .label_keys = labels,\n", "");
         let mut asked = Asked::new(language, "plugin.c", &source, &["filter"], &[])?;
         asked.harness.ask(&Pod::default()).map_err(failed)?;
         let reads: Vec<String> = asked.factory.stats().undeclared_reads().into_keys().collect();
-        let undeclared = ["annotation load", "label topology.kubernetes.io/zone", "pod_json (berth_pod_json)"];
+        let undeclared = [
+            "annotation load",
+            "annotation rack",
+            "label rack",
+            "label topology.kubernetes.io/zone",
+            "objects v1/ConfigMap",
+            "objects v1/Secret",
+            "pod_json (berth_pod_json)",
+        ];
         ensure!(reads == undeclared, "{reads:?}");
         Ok(())
     });
