@@ -19,7 +19,6 @@ mod signature;
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -255,19 +254,7 @@ impl Release {
         write(&texts.join(THIRD_PARTY), sbom::licences(&targets)?.as_bytes())?;
         self.write_debs(programs, &texts)?;
         for (arch, program) in programs {
-            let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
-            fs::create_dir_all(&folder)?;
-            fs::copy(program, folder.join("berth"))?;
-            for link in ["kubectl-berth", "kube-scheduler"] {
-                symlink("berth", folder.join(link))?;
-            }
-            for file in ["LICENSE", "README.md"] {
-                fs::copy(file, folder.join(file))?;
-            }
-            for part in ["completions", "man", THIRD_PARTY] {
-                run("cp", &["-r", &texts.join(part).display().to_string(), &folder.display().to_string()])?;
-            }
-            self.archive(&folder, &self.out.join(self.archive_file(*arch)))?;
+            self.write_archive(*arch, program, &texts)?;
         }
         let deploy = self.scratch.join("archives").join(format!("berth-{}-deploy", self.version));
         fs::create_dir_all(&deploy)?;
@@ -278,6 +265,21 @@ impl Release {
         let chart = self.scratch.join("archives/berth");
         run("cp", &["-r", "deploy/chart", &chart.display().to_string()])?;
         self.archive(&chart, &self.out.join(format!("berth-{}.tgz", self.version)))
+    }
+
+    /// Writes the archive of a program. The archive has no links, because krew refuses archives with links
+    /// (<https://github.com/kubernetes-sigs/krew/blob/master/internal/download/downloader.go>).
+    fn write_archive(&self, arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
+        let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
+        fs::create_dir_all(&folder)?;
+        fs::copy(program, folder.join("berth"))?;
+        for file in ["LICENSE", "README.md"] {
+            fs::copy(file, folder.join(file))?;
+        }
+        for part in ["completions", "man", THIRD_PARTY] {
+            run("cp", &["-r", &texts.join(part).display().to_string(), &folder.display().to_string()])?;
+        }
+        self.archive(&folder, &self.out.join(self.archive_file(arch)))
     }
 
     /// The bill of materials of the programs for these architectures.
@@ -372,6 +374,25 @@ fn sha256(file: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_archive_of_a_program_has_no_links() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (program, texts) = (dir.path().join("program"), dir.path().join("texts"));
+        write(&program, b"program").expect("a file");
+        for text in ["completions/_berth", "man/berth.1", THIRD_PARTY] {
+            write(&texts.join(text), b"text").expect("a file");
+        }
+        let release = Release::for_test(dir.path());
+        let arch = ARCHITECTURES[0];
+        release.write_archive(arch, &program, &texts).expect("an archive");
+        let archive = release.out.join(release.archive_file(arch)).display().to_string();
+        let list = output_of("tar", &["-tvzf", &archive]).expect("a list");
+        for file in ["berth", "LICENSE", "README.md", "completions/_berth", "man/berth.1", THIRD_PARTY] {
+            assert!(list.contains(&format!(" berth-0.1.0-linux-amd64/{file}")), "{file}: {list}");
+        }
+        assert!(list.lines().all(|line| line.starts_with(['-', 'd'])), "{list}");
+    }
 
     #[test]
     fn a_tag_and_the_version_must_agree() {

@@ -12,7 +12,8 @@ pub(super) const PLACEHOLDER_HOST: &str = "releases.example";
 
 /// The part of Homebrew's formula that is the same for every release.
 const FORMULA_END: &str = r##"  def install
-    bin.install "berth", "kubectl-berth"
+    bin.install "berth"
+    bin.install_symlink "berth" => "kubectl-berth"
     bash_completion.install "completions/berth.bash" => "berth"
     zsh_completion.install "completions/_berth"
     fish_completion.install "completions/berth.fish"
