@@ -287,7 +287,7 @@ impl Release {
         let targets: Vec<String> = architectures.iter().map(|arch| arch.target()).collect();
         let c_libraries: BTreeSet<&str> =
             architectures.iter().filter_map(|arch| self.c_libraries.get(arch.name)).map(String::as_str).collect();
-        sbom::text(&targets, &c_libraries)
+        sbom::text(&targets, &c_libraries, &self.created()?)
     }
 
     fn archive_file(&self, arch: Architecture) -> String {
