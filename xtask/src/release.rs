@@ -141,7 +141,7 @@ struct Release {
 pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let Some(options) = Options::parse(arguments)? else { return Ok(()) };
     if let Some(folder) = &options.check {
-        return check::check(folder, options.key.as_deref());
+        return check::check(folder, options.key.as_deref(), options.is_required);
     }
     if let (Some(folder), Some(key)) = (&options.sign, &options.key) {
         check::compare_checksums(folder)?;
