@@ -188,7 +188,7 @@ mod tests {
                 epoch: "1700000000".to_owned(),
                 out: path(name),
                 scratch: path(&format!("{name}-scratch")),
-                c_libraries: BTreeMap::new(),
+                c_toolchains: BTreeMap::new(),
             };
             fs::create_dir_all(&release.out).expect("a folder");
             // The test runs in the crate's folder, and a release in the workspace's.
