@@ -66,7 +66,7 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   sbom             write a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
   reproducible [--release]
                    build a component in two places, and compare the bytes; with --release a whole release, with the options of
-                   `release`
+                   `release`: if both are equal, reproducible-release/release-1 in the target directory is kept
   ci               run check and deny, then test
   fuzz [TARGET ...] [--seconds N | --minutes N]
                    give generated input to every target, or to the named targets: N seconds (30) for each, or N minutes for all

@@ -19,7 +19,6 @@ mod signature;
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
-    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -54,6 +53,15 @@ const ARCHITECTURES: [Architecture; 2] = [
     Architecture { name: "arm64", machine: "aarch64", family: "arm" },
 ];
 
+/// What makes the C code of a program.
+#[derive(Clone, Debug)]
+struct CToolchain {
+    /// The compiler with its version, for example `cc (Debian 12.2.0-14) 12.2.0`.
+    compiler: String,
+    /// The version of the glibc that the program contains, for example `2.36`.
+    glibc: String,
+}
+
 impl Architecture {
     fn target(self) -> String {
         format!("{}-unknown-linux-gnu", self.machine)
@@ -78,17 +86,17 @@ impl Architecture {
         Ok(linker)
     }
 
-    /// The version of the glibc that the program contains, for example `2.36`.
+    /// The installed C compiler and library.
     ///
     /// # Errors
     /// The C compiler is not installed, or links another C library.
-    fn c_library(self) -> Result<String> {
+    fn c_toolchain(self) -> Result<CToolchain> {
         let linker = self.linker()?;
         let macros = output_of(&linker, &["-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null"])?;
         let number = |name: &str| macros.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
         let version = number("__GLIBC__").zip(number("__GLIBC_MINOR__"));
         let (major, minor) = version.with_context(|| format!("{linker} does not link glibc"))?;
-        Ok(format!("{major}.{minor}"))
+        Ok(CToolchain { compiler: version_of(&linker)?, glibc: format!("{major}.{minor}") })
     }
 
     /// The emulator that runs programs of this architecture; `None` on a machine of this architecture.
@@ -135,14 +143,14 @@ struct Release {
     out: PathBuf,
     /// The folder in which files are made.
     scratch: PathBuf,
-    /// The version of glibc in the program of each architecture, by the architecture's name.
-    c_libraries: BTreeMap<&'static str, String>,
+    /// What makes the C code of the program of each architecture, by the architecture's name.
+    c_toolchains: BTreeMap<&'static str, CToolchain>,
 }
 
 pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let Some(options) = Options::parse(arguments)? else { return Ok(()) };
     if let Some(folder) = &options.check {
-        return check::check(folder, options.key.as_deref());
+        return check::check(folder, options.key.as_deref(), options.is_required);
     }
     if let (Some(folder), Some(key)) = (&options.sign, &options.key) {
         check::compare_checksums(folder)?;
@@ -151,16 +159,16 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
     let architectures: Vec<Architecture> =
         ARCHITECTURES.into_iter().filter(|it| options.architectures.is_empty() || options.is_named(it.name)).collect();
     // What is missing is reported before the compiler has worked for half an hour.
-    let mut c_libraries = BTreeMap::new();
+    let mut c_toolchains = BTreeMap::new();
     for architecture in &architectures {
         architecture.emulator()?;
-        c_libraries.insert(architecture.name, architecture.c_library()?);
+        c_toolchains.insert(architecture.name, architecture.c_toolchain()?);
     }
     if let Some(key) = &options.key {
         signature::check_key(key)?;
     }
     setup()?;
-    let release = Release::new(&options, c_libraries)?;
+    let release = Release::new(&options, c_toolchains)?;
     let mut programs = Vec::new();
     for architecture in &architectures {
         programs.push((*architecture, release.program(*architecture)?));
@@ -180,7 +188,7 @@ pub(crate) fn release(arguments: &[String]) -> Result<()> {
 }
 
 impl Release {
-    fn new(options: &Options, c_libraries: BTreeMap<&'static str, String>) -> Result<Self> {
+    fn new(options: &Options, c_toolchains: BTreeMap<&'static str, CToolchain>) -> Result<Self> {
         let metadata = output_of("cargo", &["metadata", "--no-deps", "--format-version", "1", "--locked"])?;
         let metadata: serde_json::Value =
             serde_json::from_str(&metadata).context("cannot read the output of cargo metadata")?;
@@ -208,7 +216,7 @@ impl Release {
         }
         fs::create_dir_all(&scratch)?;
         let (out, scratch) = (fs::canonicalize(out)?, fs::canonicalize(scratch)?);
-        Ok(Self { version, commit, epoch, out, scratch, c_libraries })
+        Ok(Self { version, commit, epoch, out, scratch, c_toolchains })
     }
 
     /// A release into a folder, without programs. It reads files of the workspace, and a test starts in the crate's
@@ -220,8 +228,9 @@ impl Release {
         fs::create_dir_all(&out).expect("a folder");
         fs::create_dir_all(&scratch).expect("a folder");
         let (version, epoch) = ("0.1.0".to_owned(), "1700000000".to_owned());
-        let c_libraries = ARCHITECTURES.map(|arch| (arch.name, "2.36".to_owned())).into();
-        Self { version, commit: "abc".to_owned(), epoch, out, scratch, c_libraries }
+        let toolchain = CToolchain { compiler: "cc 12.2.0".to_owned(), glibc: "2.36".to_owned() };
+        let c_toolchains = ARCHITECTURES.map(|arch| (arch.name, toolchain.clone())).into();
+        Self { version, commit: "abc".to_owned(), epoch, out, scratch, c_toolchains }
     }
 
     /// Builds the program with its components packed.
@@ -255,19 +264,7 @@ impl Release {
         write(&texts.join(THIRD_PARTY), sbom::licences(&targets)?.as_bytes())?;
         self.write_debs(programs, &texts)?;
         for (arch, program) in programs {
-            let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
-            fs::create_dir_all(&folder)?;
-            fs::copy(program, folder.join("berth"))?;
-            for link in ["kubectl-berth", "kube-scheduler"] {
-                symlink("berth", folder.join(link))?;
-            }
-            for file in ["LICENSE", "README.md"] {
-                fs::copy(file, folder.join(file))?;
-            }
-            for part in ["completions", "man", THIRD_PARTY] {
-                run("cp", &["-r", &texts.join(part).display().to_string(), &folder.display().to_string()])?;
-            }
-            self.archive(&folder, &self.out.join(self.archive_file(*arch)))?;
+            self.write_archive(*arch, program, &texts)?;
         }
         let deploy = self.scratch.join("archives").join(format!("berth-{}-deploy", self.version));
         fs::create_dir_all(&deploy)?;
@@ -280,12 +277,27 @@ impl Release {
         self.archive(&chart, &self.out.join(format!("berth-{}.tgz", self.version)))
     }
 
+    /// Writes the archive of a program. The archive has no links, because krew refuses archives with links
+    /// (<https://github.com/kubernetes-sigs/krew/blob/master/internal/download/downloader.go>).
+    fn write_archive(&self, arch: Architecture, program: &Path, texts: &Path) -> Result<()> {
+        let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
+        fs::create_dir_all(&folder)?;
+        fs::copy(program, folder.join("berth"))?;
+        for file in ["LICENSE", "README.md"] {
+            fs::copy(file, folder.join(file))?;
+        }
+        for part in ["completions", "man", THIRD_PARTY] {
+            run("cp", &["-r", &texts.join(part).display().to_string(), &folder.display().to_string()])?;
+        }
+        self.archive(&folder, &self.out.join(self.archive_file(arch)))
+    }
+
     /// The bill of materials of the programs for these architectures.
     fn bill(&self, architectures: &[Architecture]) -> Result<String> {
         let targets: Vec<String> = architectures.iter().map(|arch| arch.target()).collect();
-        let c_libraries: BTreeSet<&str> =
-            architectures.iter().filter_map(|arch| self.c_libraries.get(arch.name)).map(String::as_str).collect();
-        sbom::text(&targets, &c_libraries)
+        let toolchains = architectures.iter().filter_map(|arch| self.c_toolchains.get(arch.name));
+        let c_libraries: BTreeSet<&str> = toolchains.map(|toolchain| toolchain.glibc.as_str()).collect();
+        sbom::text(&targets, &c_libraries, &self.created()?)
     }
 
     fn archive_file(&self, arch: Architecture) -> String {
@@ -312,6 +324,11 @@ impl Release {
         let (parent, to) = (parent.display().to_string(), to.display().to_string());
         run("tar", &[&fixed[..], &[&mtime, "-C", &parent, "-cf", &to, name]].concat())
     }
+}
+
+/// The first line of what the program prints about its version.
+fn version_of(program: &str) -> Result<String> {
+    Ok(output_of(program, &["--version"])?.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Checks that the commit has no tag, or the tag of this version.
@@ -372,6 +389,25 @@ fn sha256(file: &Path) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_archive_of_a_program_has_no_links() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (program, texts) = (dir.path().join("program"), dir.path().join("texts"));
+        write(&program, b"program").expect("a file");
+        for text in ["completions/_berth", "man/berth.1", THIRD_PARTY] {
+            write(&texts.join(text), b"text").expect("a file");
+        }
+        let release = Release::for_test(dir.path());
+        let arch = ARCHITECTURES[0];
+        release.write_archive(arch, &program, &texts).expect("an archive");
+        let archive = release.out.join(release.archive_file(arch)).display().to_string();
+        let list = output_of("tar", &["-tvzf", &archive]).expect("a list");
+        for file in ["berth", "LICENSE", "README.md", "completions/_berth", "man/berth.1", THIRD_PARTY] {
+            assert!(list.contains(&format!(" berth-0.1.0-linux-amd64/{file}")), "{file}: {list}");
+        }
+        assert!(list.lines().all(|line| line.starts_with(['-', 'd'])), "{list}");
+    }
 
     #[test]
     fn a_tag_and_the_version_must_agree() {

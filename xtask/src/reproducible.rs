@@ -3,7 +3,7 @@
 //! The command builds twice, in two directories and with two homes of cargo. By default it builds one component: it
 //! copies the tracked files, and `berth plugin build` builds a built-in plugin. Embedded built-ins are compiled with
 //! the same flags. With `--release` it makes a whole release from two clones of HEAD, and compares all files. This
-//! option takes as long as two releases.
+//! option takes as long as two releases. If they are equal, it keeps the first release and deletes the second.
 
 use std::{
     collections::BTreeSet,
@@ -24,6 +24,9 @@ const COMPONENT: &str = "plugins/node-affinity/build/NodeAffinity.wasm";
 
 /// The two directories. Their paths have different lengths.
 const PLACES: [&str; 2] = ["one", "another/and/much/deeper"];
+
+/// The folders of the two releases, beside the directories.
+const RELEASES: [&str; 2] = ["release-1", "release-2"];
 
 /// Builds twice and compares.
 pub(crate) fn reproducible(arguments: &[String]) -> Result<()> {
@@ -57,8 +60,8 @@ fn release(arguments: &[String]) -> Result<()> {
     let scratch = scratch("reproducible-release")?;
     let homes = homes(&scratch)?;
     let mut sums = Vec::new();
-    for (place, home) in PLACES.iter().zip(&homes) {
-        let (clone, out) = (scratch.join(place), scratch.join(format!("release-{}", sums.len() + 1)));
+    for ((place, release), home) in PLACES.iter().zip(RELEASES).zip(&homes) {
+        let (clone, out) = (scratch.join(place), scratch.join(release));
         run("git", &["clone", "--quiet", "--no-hardlinks", ".", &clone.display().to_string()])?;
         let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
         command.args(["xtask", "release", "--out"]).arg(&out).args(arguments).current_dir(&clone);
@@ -72,14 +75,29 @@ fn release(arguments: &[String]) -> Result<()> {
         fs::remove_dir_all(&clone).context("cannot remove the clone")?;
     }
     let differing = differing(&sums[0], &sums[1]);
+    let [first, second] = RELEASES.map(|release| scratch.join(release));
     ensure!(
         differing.is_empty(),
-        "these files differ in {0}/release-1 and {0}/release-2: {1}",
-        scratch.display(),
+        "these files differ in {} and {}: {}",
+        first.display(),
+        second.display(),
         differing.into_iter().collect::<Vec<_>>().join(", ")
     );
     eprintln!("{} files of a release: the same digests in both places\n{}", sums[0].lines().count(), sums[0]);
-    fs::remove_dir_all(&scratch).context("cannot remove the releases")
+    keep(&scratch, &first)?;
+    eprintln!("{}: the first release. The next run of this command deletes it", first.display());
+    Ok(())
+}
+
+/// Deletes everything in the folder but one folder in it.
+fn keep(scratch: &Path, kept: &Path) -> Result<()> {
+    for entry in fs::read_dir(scratch).with_context(|| scratch.display().to_string())? {
+        let path = entry?.path();
+        if path != kept {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// The names of the files that only one list of checksums has, or that have different digests.
@@ -148,6 +166,20 @@ mod tests {
         assert_eq!(differing(first, first), BTreeSet::new());
         let second = "aa  berth.tgz\nbc  berth.deb\n";
         assert_eq!(differing(first, second), BTreeSet::from(["berth.deb", "notes.md"]));
+    }
+
+    #[test]
+    fn only_the_first_release_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in [RELEASES[0], RELEASES[1], PLACES[1], "another-home-of-cargo"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+            fs::write(dir.path().join(folder).join("SHA256SUMS"), "").unwrap();
+        }
+        let first = dir.path().join(RELEASES[0]);
+        keep(dir.path(), &first).unwrap();
+        let left: Vec<PathBuf> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left, [first.clone()]);
+        assert!(first.join("SHA256SUMS").exists());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Cargo provides all the information: the host's crates as resolved for the targets that it is built for, the plugins'
 //! crates as resolved for wasm, and the checksums in `Cargo.lock`. Rust's standard library comes with the compiler, and
-//! a static program contains glibc. The same sources and compilers give the same bytes.
+//! a static program contains glibc. The same sources and compilers give the same bytes, so the bill has the time of the
+//! commit, and no serial number.
 
 mod licences;
 
@@ -17,16 +18,21 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::target_dir;
+use crate::{output_of, target_dir};
 
 const HOST: &str = "berth-host";
 const WASM: &str = "wasm32-unknown-unknown";
+
+/// Rust's standard library, which contains crates that cargo does not list.
+const STANDARD_LIBRARY: &str = "rust-std";
 
 /// The way in which a crate is part of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     /// The crate is only used in the build.
     Build,
+    /// The crate is a procedural macro, or is only used by procedural macros: it writes code of the program.
+    Macro,
     /// The crate's code is in the program.
     Code,
 }
@@ -44,31 +50,41 @@ pub(crate) fn sbom() -> Result<()> {
     let folder = target_dir().join("sbom");
     let file = folder.join("berth.cdx.json");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    fs::write(&file, text(&[compiler("host: ")?], &BTreeSet::new())?).with_context(|| file.display().to_string())?;
+    let created = output_of("git", &["log", "-1", "--format=%cI"])?;
+    let text = text(&[compiler("host: ")?], &BTreeSet::new(), &created)?;
+    fs::write(&file, text).with_context(|| file.display().to_string())?;
     eprintln!("{}", file.display());
     Ok(())
 }
 
 /// The text of the bill for the workspace, whose host is built for these targets and contains these versions of glibc.
-pub(crate) fn text(targets: &[String], c_libraries: &BTreeSet<&str>) -> Result<String> {
-    Ok(format!("{:#}\n", document(Path::new("."), targets, c_libraries)?))
+/// `created` is the time of the commit in RFC 3339.
+pub(crate) fn text(targets: &[String], c_libraries: &BTreeSet<&str>, created: &str) -> Result<String> {
+    Ok(format!("{:#}\n", document(Path::new("."), targets, c_libraries, created)?))
 }
 
 /// The licences of the code of others in the static programs for these targets.
 pub(crate) fn licences(targets: &[String]) -> Result<String> {
     let (bill, _) = Bill::read(Path::new("."), targets)?;
-    let in_program = bill.scopes.iter().filter(|(_, scope)| **scope == Scope::Code);
+    let in_program = bill.scopes.iter().filter(|(_, scope)| **scope >= Scope::Macro);
     let packages = in_program.filter_map(|(id, _)| bill.packages.get(id));
     licences::text(packages.filter(|package| !package["source"].is_null()))
 }
 
 /// The bill of the workspace at `root`.
-fn document(root: &Path, targets: &[String], c_libraries: &BTreeSet<&str>) -> Result<Value> {
+fn document(root: &Path, targets: &[String], c_libraries: &BTreeSet<&str>, created: &str) -> Result<Value> {
     let (bill, host) = Bill::read(root, targets)?;
     let checksums = checksums(&fs::read_to_string(root.join("Cargo.lock")).context("Cargo.lock")?);
-    let mut libraries = vec![library("rust-std", &compiler("release: ")?, "MIT OR Apache-2.0", "rust-lang:rust")];
+    let mut libraries = vec![library(STANDARD_LIBRARY, &compiler("release: ")?, "MIT OR Apache-2.0", "rust-lang:rust")];
     libraries.extend(c_libraries.iter().map(|version| library("glibc", version, "LGPL-2.1-or-later", "gnu:glibc")));
-    Ok(bill.document(&host, &checksums, &libraries))
+    let mut document = bill.document(&host, &checksums, &libraries);
+    document["metadata"]["timestamp"] = json!(created);
+    Ok(document)
+}
+
+/// Whether the crate is a procedural macro, whose own code is not in the program.
+fn is_macro(package: &Value) -> bool {
+    package["targets"].as_array().into_iter().flatten().any(|target| target["kind"] == json!(["proc-macro"]))
 }
 
 /// Whether the crate is a built-in plugin: a folder of `plugins`, except the folder that embeds the plugins.
@@ -157,13 +173,14 @@ impl Bill {
             for dependency in list(&nodes.get(&found).with_context(|| found.clone())?["deps"]) {
                 let kinds = list(&dependency["dep_kinds"]);
                 let of_kind = |kind: Value| kinds.iter().any(|it| it["kind"] == kind);
+                let to = dependency["pkg"].as_str().unwrap_or_default().to_owned();
                 let scope = match (of_kind(Value::Null), of_kind(json!("build"))) {
+                    (true, _) if packages.get(&to).is_some_and(is_macro) => scope.min(Scope::Macro),
                     (true, _) => scope,
                     (false, true) => Scope::Build,
                     // The dependency is only for tests.
                     (false, false) => continue,
                 };
-                let to = dependency["pkg"].as_str().unwrap_or_default().to_owned();
                 self.edges.entry(found.clone()).or_default().insert(to.clone());
                 open.push((to, scope));
             }
@@ -199,24 +216,38 @@ impl Bill {
                 json!({"ref": reference(id), "dependsOn": edges})
             })
             .collect();
-        dependencies.extend(libraries.iter().map(|library| json!({"ref": name(library), "dependsOn": []})));
+        // A component without an entry has unknown dependencies, and a component with an empty list has none.
+        let (unknown, known): (Vec<&Value>, Vec<&Value>) =
+            libraries.iter().partition(|library| library["name"] == STANDARD_LIBRARY);
+        dependencies.extend(known.into_iter().map(|library| json!({"ref": name(library), "dependsOn": []})));
+        let unknown: Vec<String> = unknown.into_iter().map(name).collect();
         let mut subject = component(&self.packages[host], "application", checksums);
         subject["name"] = json!("berth");
         json!({
             "bomFormat": "CycloneDX",
             "specVersion": "1.6",
             "version": 1,
-            "metadata": {"component": subject},
+            "metadata": {
+                "lifecycles": [{"phase": "build"}],
+                "tools": {"components": [
+                    {"type": "application", "name": "cargo xtask sbom", "version": env!("CARGO_PKG_VERSION")},
+                ]},
+                "supplier": {"name": "The Berth maintainers"},
+                "component": subject,
+            },
             "components": components,
             "dependencies": dependencies,
+            "compositions": [{"aggregate": "unknown", "dependencies": unknown}],
         })
     }
 }
 
-/// The package URL of the crate, which also identifies it within the bill.
+/// The package URL of the crate, which also identifies it within the bill. The type `cargo` means a crate of crates.io,
+/// where crates of others may have the names of this workspace's crates.
 fn purl(package: &Value) -> String {
-    let text = |field: &str| package[field].as_str().unwrap_or_default().to_owned();
-    format!("pkg:cargo/{}@{}", text("name"), text("version"))
+    let text = |field: &str| package[field].as_str().unwrap_or_default();
+    let kind = if package["source"].is_null() { "generic" } else { "cargo" };
+    format!("pkg:{kind}/{}@{}", text("name"), text("version"))
 }
 
 fn component(package: &Value, kind: &str, checksums: &BTreeMap<(String, String), String>) -> Value {
@@ -240,21 +271,26 @@ fn component(package: &Value, kind: &str, checksums: &BTreeMap<(String, String),
 mod tests {
     use super::*;
 
+    const CREATED: &str = "2023-11-14T22:13:20Z";
+
     #[test]
     fn the_bill_has_the_host_its_crates_and_the_components() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let targets = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"].map(str::to_owned);
         let c_libraries = BTreeSet::from(["2.36"]);
-        let bill = document(root, &targets, &c_libraries).unwrap();
+        let bill = document(root, &targets, &c_libraries, CREATED).unwrap();
         assert_eq!(bill["metadata"]["component"]["name"], "berth");
+        assert_eq!(bill["metadata"]["timestamp"], CREATED);
         let components = bill["components"].as_array().unwrap();
         let find = |name: &str| components.iter().find(|component| component["name"] == name);
         let scope = |name: &str| find(name).map(|component| component["scope"].clone());
         assert_eq!(scope("wasmtime"), Some(json!("required")));
         assert_eq!(scope("berth-sdk"), Some(json!("required")), "of the components alone");
         assert_eq!(scope("cranelift-isle"), Some(json!("excluded")));
+        assert_eq!(scope("serde_derive"), Some(json!("excluded")), "a macro");
         assert_eq!(scope("proptest"), None, "for tests");
         let foreign = find("wasmtime").unwrap();
+        assert!(foreign["purl"].as_str().unwrap().starts_with("pkg:cargo/wasmtime@"), "{foreign}");
         assert_eq!(foreign["hashes"][0]["content"].as_str().map(str::len), Some(64));
         assert!(foreign["licenses"][0]["expression"].is_string());
         let references: BTreeSet<&str> =
@@ -271,9 +307,11 @@ mod tests {
         let glibc = find("glibc").unwrap();
         assert_eq!(glibc["cpe"], "cpe:2.3:a:gnu:glibc:2.36:*:*:*:*:*:*:*");
         assert!(of_host["dependsOn"].as_array().unwrap().contains(&glibc["bom-ref"]), "{of_host}");
-        assert!(find("rust-std").is_some());
-        assert_eq!(document(root, &targets, &c_libraries).unwrap(), bill, "the same sources, the same bill");
-        let of_one = document(root, &targets[..1], &c_libraries).unwrap();
+        let standard = &find(STANDARD_LIBRARY).unwrap()["bom-ref"];
+        assert_eq!(bill["compositions"], json!([{"aggregate": "unknown", "dependencies": [standard]}]));
+        assert!(bill["dependencies"].as_array().unwrap().iter().all(|it| it["ref"] != *standard), "unknown, not none");
+        assert_eq!(document(root, &targets, &c_libraries, CREATED).unwrap(), bill, "the same sources, the same bill");
+        let of_one = document(root, &targets[..1], &c_libraries, CREATED).unwrap();
         let mut of_one = of_one["components"].as_array().unwrap().iter().filter_map(|it| it["bom-ref"].as_str());
         let has_all = of_one.all(|name| references.contains(name));
         assert!(has_all, "the bill of two targets has the crates of each");
@@ -281,6 +319,6 @@ mod tests {
 
     fn find_plugin(reference: &Value) -> bool {
         let reference = reference.as_str().unwrap_or_default();
-        reference.starts_with("pkg:cargo/berth-node-affinity@") || reference.starts_with("pkg:cargo/berth-volume-zone@")
+        ["node-affinity", "volume-zone"].iter().any(|name| reference.starts_with(&format!("pkg:generic/berth-{name}@")))
     }
 }

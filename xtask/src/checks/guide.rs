@@ -21,8 +21,15 @@ const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md",
 const BLOCKS: [&str; 4] = ["", "console", "sh", "text"];
 
 /// Flags of other programs and of `cargo xtask` that the documents name without a command before them.
-const OF_OTHERS: [&str; 6] =
-    ["--authorities", "--event-ttl", "--insecure-ignore-tlog", "--out", "--preserve-digests", "--runtime-config"];
+const OF_OTHERS: [&str; 7] = [
+    "--authorities",
+    "--event-ttl",
+    "--insecure-ignore-tlog",
+    "--out",
+    "--preserve-digests",
+    "--required",
+    "--runtime-config",
+];
 
 /// Words that may stand before the name of a program.
 const BEFORE_PROGRAMS: [&str; 6] = ["$", "--", "exec", "run", "sudo", "time"];

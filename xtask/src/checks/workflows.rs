@@ -7,11 +7,13 @@ use anyhow::{Context, Result};
 
 const FOLDER: &str = ".github/workflows";
 
-/// The other commands that a step may run besides `cargo xtask`: the gate, the toolchain, and packages of the system.
-const OTHERS: [&str; 3] = [
+/// The other commands that a step may run besides `cargo xtask`: the gate, the toolchain, packages of the system, and the
+/// programs of a real API server.
+const OTHERS: [&str; 4] = [
     "bash .ci/run",
     "rustup show active-toolchain || rustup toolchain install",
     "sudo apt-get update && sudo apt-get install ",
+    "assets=$(go run sigs.k8s.io/controller-runtime/tools/setup-envtest@",
 ];
 
 /// The command of a job that runs once for each command of a list.

@@ -16,10 +16,11 @@ use super::{
     installed, provenance,
     signature::{self, SIGNATURES, SUMS},
 };
-use crate::{output_of, run, target_dir};
+use crate::{manifests, output_of, run, target_dir};
 
-/// Checks the files of a release. The signature must fit the public key, if one is named.
-pub(super) fn check(folder: &Path, public_key: Option<&str>) -> Result<()> {
+/// Checks the files of a release. The signature must fit the public key, if one is named. If `is_required`, a missing
+/// program of this machine is an error.
+pub(super) fn check(folder: &Path, public_key: Option<&str>, is_required: bool) -> Result<()> {
     let folder = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
     signature::verify(&folder, public_key)?;
     compare_checksums(&folder)?;
@@ -46,6 +47,11 @@ pub(super) fn check(folder: &Path, public_key: Option<&str>) -> Result<()> {
         "the image was NOT RUN: only root can become the image's user; run this command as root"
     );
     demo(&image, &scratch)?;
+    if let Some(program) = manifests::missing() {
+        ensure!(!is_required, "the chart and the manifests were NOT INSTALLED: {program} is not on the PATH");
+        eprintln!("the chart and the manifests were NOT INSTALLED: {program} is not on the PATH");
+        return Ok(());
+    }
     let deploy = scratch.join("deploy");
     fs::create_dir_all(&deploy)?;
     unpack(&one_of(&folder, "-deploy.tar.gz")?, &deploy)?;
@@ -136,8 +142,10 @@ mod tests {
         let digest = super::super::sha256(&dir.path().join("berth.tgz")).expect("a digest");
         write(SUMS, &format!("{digest}  berth.tgz\n"));
         compare_checksums(dir.path()).expect("all files fit");
-        write("SHA256SUMS.sig", "a signature");
-        compare_checksums(dir.path()).expect("a signature is not listed");
+        for signature in SIGNATURES {
+            write(signature, "a signature");
+        }
+        compare_checksums(dir.path()).expect("signatures are not listed");
         write("other.tgz", "another chart");
         let error = compare_checksums(dir.path()).expect_err("a file more").to_string();
         assert!(error.ends_with("SHA256SUMS does not list other.tgz"), "{error}");

@@ -101,7 +101,8 @@ impl Release {
              Description: Kubernetes scheduler with plugins that are WebAssembly components\n \
              Makes the decisions of kube-scheduler. Plugins are sandboxed, and can be replaced\n \
              while pods are being scheduled.\n",
-            self.version, arch.name
+            deb_version(&self.version),
+            arch.name
         );
         write(&folder.join("DEBIAN/control"), control.as_bytes())?;
         write(&folder.join("DEBIAN/md5sums"), md5sums(folder, files)?.as_bytes())
@@ -112,9 +113,15 @@ impl Release {
         let date = output_of("date", &["-u", "-R", "-d", &format!("@{}", self.epoch)])?;
         Ok(format!(
             "berth ({}) stable; urgency=medium\n\n  * The release notes list the changes.\n\n -- {MAINTAINER}  {date}\n",
-            self.version
+            deb_version(&self.version)
         ))
     }
+}
+
+/// The version of the package. For `dpkg`, 0.2.0~rc.1 is older than 0.2.0, and 0.2.0-rc.1 would be newer
+/// (<https://www.debian.org/doc/debian-policy/ch-controlfields.html#version>).
+fn deb_version(version: &str) -> String {
+    version.replace('-', "~")
 }
 
 /// The digests by which `dpkg --verify` finds changed files.
@@ -151,6 +158,16 @@ mod tests {
     use crate::release::ARCHITECTURES;
 
     #[test]
+    fn a_pre_release_is_older_than_its_release() {
+        assert_eq!((deb_version("0.2.0-rc.1"), deb_version("0.2.0")), ("0.2.0~rc.1".to_owned(), "0.2.0".to_owned()));
+        let order = ["--compare-versions", "0.2.0~rc.1", "lt", "0.2.0"];
+        // Some machines have no dpkg.
+        if let Ok(status) = Command::new("dpkg").args(order).status() {
+            assert!(status.success());
+        }
+    }
+
+    #[test]
     fn a_package_has_the_program_its_texts_and_the_same_bytes_each_time() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = |name: &str| dir.path().join(name);
@@ -171,7 +188,7 @@ mod tests {
                 epoch: "1700000000".to_owned(),
                 out: path(name),
                 scratch: path(&format!("{name}-scratch")),
-                c_libraries: BTreeMap::new(),
+                c_toolchains: BTreeMap::new(),
             };
             fs::create_dir_all(&release.out).expect("a folder");
             // The test runs in the crate's folder, and a release in the workspace's.

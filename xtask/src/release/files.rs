@@ -12,7 +12,8 @@ pub(super) const PLACEHOLDER_HOST: &str = "releases.example";
 
 /// The part of Homebrew's formula that is the same for every release.
 const FORMULA_END: &str = r##"  def install
-    bin.install "berth", "kubectl-berth"
+    bin.install "berth"
+    bin.install_symlink "berth" => "kubectl-berth"
     bash_completion.install "completions/berth.bash" => "berth"
     zsh_completion.install "completions/_berth"
     fish_completion.install "completions/berth.fish"
@@ -83,14 +84,23 @@ impl Release {
 
     /// The subjects of the commits since the previous tag.
     fn notes(&self) -> Result<String> {
-        let own = format!("v{}", self.version);
-        let tags = output_of("git", &["tag", "--merged", "HEAD", "--sort=-version:refname", "--list", "v*"])?;
-        let before = tags.lines().find(|tag| *tag != own);
+        // With the suffix, git sorts a pre-release before its release.
+        let newest_first = ["-c", "versionsort.suffix=-", "tag", "--sort=-version:refname"];
+        let tags = output_of("git", &[&newest_first[..], &["--merged", "HEAD", "--list", "v*"]].concat())?;
+        let before = tag_before(&tags, &self.version);
         let range = before.map_or_else(|| "HEAD".to_owned(), |tag| format!("{tag}..HEAD"));
         let commits = output_of("git", &["log", "--no-merges", "--format=- %s", &range])?;
         let since = before.map_or_else(|| "the beginning".to_owned(), str::to_owned);
         Ok(format!("# Berth {}\n\nCommit {}. What changed since {since}:\n\n{commits}\n", self.version, self.commit))
     }
+}
+
+/// The tag of the previous release. `tags` has one tag on each line, the newest version first. Only the notes of a
+/// pre-release begin at another pre-release: most users install none.
+fn tag_before<'a>(tags: &'a str, version: &str) -> Option<&'a str> {
+    let own = format!("v{version}");
+    let is_pre_release = |version: &str| version.contains('-');
+    tags.lines().find(|tag| *tag != own && (is_pre_release(version) || !is_pre_release(tag)))
 }
 
 #[cfg(test)]
@@ -99,6 +109,16 @@ mod tests {
 
     use super::*;
     use crate::release::ARCHITECTURES;
+
+    #[test]
+    fn the_notes_of_a_release_begin_at_the_release_before() {
+        let tags = "v0.2.0\nv0.2.0-rc.2\nv0.2.0-rc.1\nv0.1.0\nv0.1.0-rc.1\n";
+        assert_eq!(tag_before(tags, "0.2.0"), Some("v0.1.0"));
+        let tags = "v0.2.0-rc.2\nv0.2.0-rc.1\nv0.1.0\n";
+        assert_eq!(tag_before(tags, "0.2.0-rc.2"), Some("v0.2.0-rc.1"));
+        assert_eq!(tag_before("v0.1.0\n", "0.1.0"), None);
+        assert_eq!(tag_before("v0.1.0\n", "0.2.0"), Some("v0.1.0"), "no tag yet");
+    }
 
     #[test]
     fn packagers_get_the_digest_of_each_archive() {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 const HELP: &str = "\
 usage: cargo xtask release --out DIR [OPTION ...]
-       cargo xtask release --check DIR [--key FILE]
+       cargo xtask release --check DIR [--key FILE] [--required]
        cargo xtask release --sign DIR --key FILE
 
 Builds the sources that are checked out: static programs, an image as an OCI layout, the chart and the manifests, a bill of
@@ -26,6 +26,7 @@ materials, checksums, and the provenance of the files. Two builds of one commit 
                        unpacked image schedules the demo's pods, as a user other than root with a read-only root file system.
                        A sandbox accepts the objects of the base and of the chart, and the image runs as a pod of their
                        Deployment. Measures a cold start. Needs root on Linux, kubectl and Python
+  --required           with --check: fails without kubectl or Python, instead of saying what did not run
 ";
 
 /// The options that were given.
@@ -38,6 +39,7 @@ pub(super) struct Options {
     pub(super) key: Option<String>,
     pub(super) check: Option<PathBuf>,
     pub(super) sign: Option<PathBuf>,
+    pub(super) is_required: bool,
 }
 
 impl Options {
@@ -62,6 +64,7 @@ impl Options {
                 "--key" => options.key = Some(value()?),
                 "--check" => options.check = Some(value()?.into()),
                 "--sign" => options.sign = Some(value()?.into()),
+                "--required" => options.is_required = true,
                 "--help" | "-h" => {
                     eprint!("{HELP}");
                     return Ok(None);
@@ -71,6 +74,9 @@ impl Options {
         }
         if options.sign.is_some() && options.key.is_none() {
             bail!("--sign needs --key FILE\n\n{HELP}");
+        }
+        if options.is_required && options.check.is_none() {
+            bail!("--required needs --check DIR\n\n{HELP}");
         }
         if options.out.as_os_str().is_empty() && options.check.is_none() && options.sign.is_none() {
             bail!("--out DIR is missing\n\n{HELP}");
@@ -99,6 +105,7 @@ mod tests {
         assert_eq!(error("--out x --arch s390x"), "--arch s390x: amd64 and arm64 are known");
         assert!(error("--outt x").starts_with("unknown option --outt"));
         assert!(error("--sign x").starts_with("--sign needs --key FILE"));
+        assert!(error("--out x --required").starts_with("--required needs --check DIR"));
     }
 
     #[test]

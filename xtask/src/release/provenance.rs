@@ -2,13 +2,12 @@
 //! (<https://slsa.dev/spec/v1.0/provenance>). It contains no time and no name of a machine, so the same commit gives the
 //! same bytes.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::{Release, image, options::Options, sha256, signature, write};
-use crate::output_of;
+use super::{Release, image, options::Options, sha256, signature, version_of, write};
 
 /// How a release is made. The guide describes its parameters (`docs/src/install.md`).
 const BUILD_TYPE: &str = "https://berth.dev/build/xtask-release/v1";
@@ -56,18 +55,23 @@ impl Release {
         }
         let lock = sha256("Cargo.lock".as_ref())?;
         let mut dependencies = vec![source, json!({"name": "Cargo.lock", "digest": {"sha256": lock}})];
-        let architectures: Vec<&&str> = self.c_libraries.keys().collect();
+        let architectures: Vec<&&str> = self.c_toolchains.keys().collect();
         let mut parameters = json!({"command": "cargo xtask release", "architectures": architectures});
         if let Some(file) = &options.authorities {
             parameters["authorities"] = json!("the dependency authorities");
             dependencies.push(json!({"name": "authorities", "digest": {"sha256": sha256(file)?}}));
         }
+        let glibc: BTreeMap<&str, &str> =
+            self.c_toolchains.iter().map(|(name, toolchain)| (*name, toolchain.glibc.as_str())).collect();
+        let c_compilers: BTreeMap<&str, &str> =
+            self.c_toolchains.iter().map(|(name, toolchain)| (*name, toolchain.compiler.as_str())).collect();
         Ok(json!({
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
                 "externalParameters": parameters,
                 "internalParameters": {
-                    "version": self.version, "compiler": output_of("rustc", &["--version"])?, "glibc": self.c_libraries,
+                    "version": self.version, "rustc": version_of("rustc")?, "cCompilers": c_compilers, "glibc": glibc,
+                    "tar": version_of("tar")?, "gzip": version_of("gzip")?,
                 },
                 "resolvedDependencies": dependencies,
             },
@@ -132,7 +136,12 @@ mod tests {
             build["externalParameters"],
             json!({"command": "cargo xtask release", "architectures": ["amd64", "arm64"]})
         );
-        assert_eq!(build["internalParameters"]["glibc"], json!({"amd64": "2.36", "arm64": "2.36"}));
+        let tools = &build["internalParameters"];
+        assert_eq!(tools["glibc"], json!({"amd64": "2.36", "arm64": "2.36"}));
+        assert_eq!(tools["cCompilers"], json!({"amd64": "cc 12.2.0", "arm64": "cc 12.2.0"}));
+        for tool in ["rustc", "tar", "gzip"] {
+            assert!(tools[tool].as_str().is_some_and(|version| version.starts_with(tool)), "{tools}");
+        }
         let source = &build["resolvedDependencies"][0];
         assert_eq!(*source, json!({"name": "source", "digest": {"gitCommit": "abc"}}));
     }

@@ -23,11 +23,14 @@ use crate::run;
 /// The file of the checksums.
 pub(super) const SUMS: &str = "SHA256SUMS";
 
-/// The two files of the signature.
-pub(super) const SIGNATURES: [&str; 2] = [SIGNATURE, BUNDLE];
+/// The files with signatures, which the checksums do not list.
+pub(super) const SIGNATURES: [&str; 3] = [SIGNATURE, BUNDLE, ATTESTATION];
 
 const SIGNATURE: &str = "SHA256SUMS.sig";
 const BUNDLE: &str = "SHA256SUMS.sigstore.json";
+
+/// The provenance that the workflow signs with its own identity (`.github/workflows/release.yml`).
+const ATTESTATION: &str = "attestation.json";
 
 /// Checks that openssl can sign with the private key.
 ///
