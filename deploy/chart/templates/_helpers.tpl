@@ -56,7 +56,11 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 
 {{- /* The part of the configuration that a running replica does not take from a changed file. Empty where no value sets it. */ -}}
 {{- define "berth.fixedConfiguration" -}}
-{{- with pick .Values.configuration "leaderElection" "delayCacheUntilActive" "clientConnection" }}
+{{- $fixed := pick .Values.configuration "leaderElection" "delayCacheUntilActive" }}
+{{- with omit (default dict .Values.configuration.clientConnection) "qps" "burst" }}
+{{- $_ := set $fixed "clientConnection" . }}
+{{- end }}
+{{- with $fixed }}
 {{- toJson . }}
 {{- end }}
 {{- end }}
