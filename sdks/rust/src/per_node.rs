@@ -60,7 +60,7 @@ pub trait NodePlugin: Sized + Send + 'static {
     }
 
     /// Brings the scores of all candidates into the range 0 to 100. By default, the lowest becomes 0 and the highest
-    /// 100.
+    /// 100. The plugin must export `Normalize`.
     fn normalize(&self, scores: &mut [i64]) {
         spread(scores);
     }

@@ -60,7 +60,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
 /// The maximum wait for a kind that the server does not serve. Its definition may be created at any time, and pods wait for
-/// it. A server that answers without the kind is not overloaded, so it needs no longer waits.
+/// it. Longer waits would spare an overloaded server, but a server that answers without the kind has not failed.
 const MAX_MISSING_WAIT: Duration = Duration::from_secs(10);
 
 /// The number of refusals in a row after which the session lists again, because the server may refuse the resource

@@ -278,11 +278,11 @@ fn ask_post_filter(
     run
 }
 
-/// Notes the plugins that faulted at PostFilter or in its dry runs. With their next instances, PostFilter might help the
+/// Blames the plugins that faulted at PostFilter or in its dry runs. With their next instances, PostFilter might help the
 /// pod.
 fn blame_faulty_plugins(profile: &mut Profile, diagnosis: &mut Diagnosis) {
-    for idx in (0u32..).map(PluginIdx).take(profile.instances().len()) {
-        if profile.get(idx).is_some_and(|plugin| plugin.out_of_service().is_some()) {
+    for (idx, plugin) in (0u32..).map(PluginIdx).zip(profile.plugins_mut()) {
+        if plugin.out_of_service().is_some() {
             diagnosis.blame(idx, Code::Unschedulable);
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Cause<'a> {
     pub(super) point: Point,
 }
 
-/// An effect was not carried out, because it is about the pod that it is for, and this pod no longer exists.
+/// The error of an effect that changes the pod of its [`Cause`], if this pod no longer exists.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct PodIsGone(String);
