@@ -178,7 +178,7 @@ mod tests {
         let first = dir.path().join(RELEASES[0]);
         keep(dir.path(), &first).unwrap();
         let left: Vec<PathBuf> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        assert_eq!(left, [first.clone()]);
+        assert_eq!(left, std::slice::from_ref(&first));
         assert!(first.join("SHA256SUMS").exists());
     }
 

@@ -183,7 +183,6 @@ impl Session {
             };
             let kind = self.kind.plural();
             let asked = ended.as_ref().err().and_then(WatchError::retry_after).unwrap_or_default();
-            let mut max_wait = Duration::MAX;
             match ended {
                 // A server that sends something over each connection may be asked again without a wait.
                 Ok(()) if self.resume_from != resumed_from => {
@@ -207,7 +206,6 @@ impl Session {
                     if self.go_without(&reason).await.is_err() {
                         return;
                     }
-                    max_wait = MAX_MISSING_WAIT;
                 }
                 Err(WatchError::Request(failure)) if failure.code() == Some(403) => {
                     if self.tell_forbidden(&failure).await.is_err() {
@@ -228,6 +226,7 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
+            let max_wait = if self.is_missing { MAX_MISSING_WAIT } else { Duration::MAX };
             self.pause(asked, backoff.next(Instant::now()).min(max_wait)).await;
         }
     }
