@@ -25,6 +25,7 @@ use tower::BoxError;
 use tracing::{info, warn};
 
 use crate::{
+    impersonation::Impersonation,
     observe::{RequestObserver, observed},
     transport::{Http2, Transport, transport},
 };
@@ -54,6 +55,8 @@ pub struct ConnectOptions {
     /// A PEM file with the certificates that vouch for `server` or `other_server`. This file replaces the kubeconfig's
     /// authorities.
     pub certificate_authority: Option<PathBuf>,
+    /// The user as which requests are made; `None` stands for the user of the credentials.
+    pub impersonation: Option<Impersonation>,
     /// The user agent of each request. The API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,
 }
@@ -167,6 +170,9 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
         // The kubeconfig's settings about certificates only concern its own server.
         (config.root_cert, config.tls_server_name, config.accept_invalid_certs) =
             (Some(certificates(file)?), None, false);
+    }
+    if let Some(impersonation) = &options.impersonation {
+        impersonation.add_to(&mut config.auth_info)?;
     }
     if !options.user_agent.is_empty() {
         let value = HeaderValue::from_str(&options.user_agent)
