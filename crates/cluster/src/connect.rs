@@ -5,6 +5,7 @@
 
 use std::{
     ffi::OsString,
+    iter,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -172,7 +173,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
             (Some(certificates(file)?), None, false);
     }
     if let Some(impersonation) = &options.impersonation {
-        impersonation.add_to(&mut config.auth_info)?;
+        impersonate(impersonation, &mut config.auth_info)?;
     }
     if !options.user_agent.is_empty() {
         let value = HeaderValue::from_str(&options.user_agent)
@@ -193,6 +194,20 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     })?;
     info!(%origin, server, "connecting to the cluster");
     Ok(Connection { transport, origin, server })
+}
+
+/// Adds a user to credentials. The user replaces the one that a kubeconfig may name with `as` and the fields that belong
+/// to it.
+fn impersonate(impersonation: &Impersonation, credentials: &mut AuthInfo) -> Result<(), ConnectError> {
+    let Impersonation { user, groups } = impersonation;
+    for value in iter::once(user).chain(groups) {
+        HeaderValue::from_str(value).map_err(|_| ConnectError::Impersonation { value: value.clone() })?;
+    }
+    credentials.impersonate = Some(user.clone());
+    credentials.impersonate_uid = None;
+    credentials.impersonate_groups = Some(groups.clone());
+    credentials.impersonate_user_extra = None;
+    Ok(())
 }
 
 fn parse_server(server: &str, origin: &Origin) -> Result<http::Uri, ConnectError> {

@@ -3,10 +3,7 @@
 
 use std::iter;
 
-use http::HeaderValue;
-use kube::config::AuthInfo;
-
-use crate::{api_error::RequestFailure, connect::ConnectError, server_info::rule};
+use crate::server_info::rule;
 
 /// The user as which requests are made, with the credentials of a user that has the right to `impersonate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,27 +28,6 @@ impl Impersonation {
         let groups = self.groups.iter().map(|group| ("groups", group.as_str()));
         iter::once(user).chain(groups).map(|(resource, name)| rule("", resource, name, &["impersonate"])).collect()
     }
-
-    /// Adds the user to credentials. The user replaces the one that a kubeconfig may name with `as` and the fields that
-    /// belong to it.
-    pub(crate) fn add_to(&self, credentials: &mut AuthInfo) -> Result<(), ConnectError> {
-        let Self { user, groups } = self;
-        for value in iter::once(user).chain(groups) {
-            HeaderValue::from_str(value).map_err(|_| ConnectError::Impersonation { value: value.clone() })?;
-        }
-        credentials.impersonate = Some(user.clone());
-        credentials.impersonate_uid = None;
-        credentials.impersonate_groups = Some(groups.clone());
-        credentials.impersonate_user_extra = None;
-        Ok(())
-    }
-}
-
-/// Whether the API server refused the request because the user of the credentials may not act as another user. Only the
-/// message distinguishes this from the refusal of a request of the other user. The message names the verb `impersonate`,
-/// or with constrained impersonation a verb such as `impersonate-on:serviceaccount:get`.
-pub(crate) fn is_refused(failure: &RequestFailure) -> bool {
-    failure.code() == Some(403) && failure.to_string().contains(" cannot impersonate")
 }
 
 #[cfg(test)]

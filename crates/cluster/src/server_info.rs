@@ -12,7 +12,6 @@ use serde::Deserialize;
 use crate::{
     api_error::RequestFailure,
     clock::{self, Span, Time},
-    impersonation,
     review::ReviewError,
 };
 
@@ -135,7 +134,7 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
     let failed = |failure: RequestFailure| {
         let is_refusal = failure.code().is_some_and(|code| (400..500).contains(&code) && code != 429);
-        let is_impersonation_refused = impersonation::is_refused(&failure);
+        let is_impersonation_refused = failure.is_impersonation_refused();
         ServerInfoError { reason: failure.to_string(), is_refusal, is_impersonation_refused }
     };
     let malformed = |error: http::Error| ServerInfoError {
