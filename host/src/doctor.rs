@@ -6,10 +6,11 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use berth_cluster::Impersonation;
 use berth_doctor::{Cluster, Finding, RunningScheduler, Verdict, examine};
 use berth_plugin_cli::{Output, block_on};
 use berth_serving::admin_socket::default_path;
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 
 use crate::{
     options::{RightsOptions, Scheduling},
@@ -23,13 +24,14 @@ Pass the same options as to `berth run`. The command checks
   plugins         is each file of --plugins-dir a plugin, can the plugin read what its manifest requests, and what may it do?
   cache           does the directory for compiled plugins exist, is it writable, and is it closed to others?
   cluster         does the API server answer and how fast, is its release known, do the clocks agree, who holds the Leases, would
-                  pods be scheduled twice, and may this user do all that the scheduler does?
+                  pods be scheduled twice, and may this user, or the user of --as, do all that the scheduler does?
   scheduler       with --metrics-address: is the scheduler healthy, has it listed all objects, and is every plugin in use?
 
 `berth check` is another name for this command. The exit code is 1 if something is wrong. Warnings alone do not change the exit code.
 
 Examples:
   berth check --pre --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml
+  berth check --https --config scheduler.yaml --as system:serviceaccount:kube-system:berth
   berth doctor --kubeconfig ~/.kube/config --metrics-address 127.0.0.1:10259 -o json";
 
 #[derive(Args, Debug)]
@@ -41,8 +43,15 @@ pub(crate) struct Doctor {
     /// Context of the kubeconfig file
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// User to impersonate: the rights of this user are checked, such as those of
+    /// system:serviceaccount:kube-system:berth
+    #[arg(long = "as", value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
+    as_user: Option<String>,
+    /// Group to impersonate with --as. Can be repeated [default: for a service account, its groups]
+    #[arg(long, value_name = "GROUP", requires = "as_user", value_parser = NonEmptyStringValueParser::new())]
+    as_group: Vec<String>,
     /// Check only files, and no cluster
-    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "pre"])]
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "as_user", "pre"])]
     offline: bool,
     /// Check before the installation: the Lease does not need a holder yet
     #[arg(long)]
@@ -60,7 +69,7 @@ impl Doctor {
     /// # Errors
     /// `--emulated-version` is invalid.
     fn options(self) -> Result<berth_doctor::Options> {
-        let Self { kubeconfig, context, offline, pre, rights, scheduling, output: _ } = self;
+        let Self { kubeconfig, context, as_user, as_group, offline, pre, rights, scheduling, output: _ } = self;
         let kubeconfig = kubeconfig.or_else(|| kubeconfig_in(scheduling.config.as_deref()?));
         let version = scheduling.emulation()?.version();
         let plugins = scheduling.plugin_host();
@@ -75,6 +84,7 @@ impl Doctor {
             cluster: (!offline).then_some(Cluster {
                 kubeconfig,
                 context,
+                impersonation: as_user.map(|user| Impersonation { user, groups: as_group }),
                 is_before_installation: pre,
                 operation: rights.operation(),
             }),

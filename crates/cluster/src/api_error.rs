@@ -51,6 +51,13 @@ impl RequestFailure {
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
         status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
+
+    /// Whether the user of the credentials lacks the right to act as another user. Only the message distinguishes this
+    /// from the refusal of a request of the other user. The message names the verb `impersonate`, or with constrained
+    /// impersonation (KEP-5284) a verb such as `impersonate-on:serviceaccount:get`.
+    pub(crate) fn is_impersonation_refused(&self) -> bool {
+        self.code() == Some(403) && self.to_string().contains(" cannot impersonate")
+    }
 }
 
 impl From<kube::Error> for RequestFailure {

@@ -5,6 +5,7 @@
 
 use std::{
     ffi::OsString,
+    iter,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,6 +26,7 @@ use tower::BoxError;
 use tracing::{info, warn};
 
 use crate::{
+    impersonation::Impersonation,
     observe::{RequestObserver, observed},
     transport::{Http2, Transport, transport},
 };
@@ -54,6 +56,8 @@ pub struct ConnectOptions {
     /// A PEM file with the certificates that vouch for `server` or `other_server`. This file replaces the kubeconfig's
     /// authorities.
     pub certificate_authority: Option<PathBuf>,
+    /// The user as which requests are made; `None` stands for the user of the credentials.
+    pub impersonation: Option<Impersonation>,
     /// The user agent of each request. The API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,
 }
@@ -168,6 +172,9 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
         (config.root_cert, config.tls_server_name, config.accept_invalid_certs) =
             (Some(certificates(file)?), None, false);
     }
+    if let Some(impersonation) = &options.impersonation {
+        impersonate(impersonation, &mut config.auth_info)?;
+    }
     if !options.user_agent.is_empty() {
         let value = HeaderValue::from_str(&options.user_agent)
             .map_err(|_| ConnectError::UserAgent { value: options.user_agent.clone() })?;
@@ -187,6 +194,20 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     })?;
     info!(%origin, server, "connecting to the cluster");
     Ok(Connection { transport, origin, server })
+}
+
+/// Adds a user to credentials. The user replaces the one that a kubeconfig may name with `as` and the fields that belong
+/// to it.
+fn impersonate(impersonation: &Impersonation, credentials: &mut AuthInfo) -> Result<(), ConnectError> {
+    let Impersonation { user, groups } = impersonation;
+    for value in iter::once(user).chain(groups) {
+        HeaderValue::from_str(value).map_err(|_| ConnectError::Impersonation { value: value.clone() })?;
+    }
+    credentials.impersonate = Some(user.clone());
+    credentials.impersonate_uid = None;
+    credentials.impersonate_groups = Some(groups.clone());
+    credentials.impersonate_user_extra = None;
+    Ok(())
 }
 
 fn parse_server(server: &str, origin: &Origin) -> Result<http::Uri, ConnectError> {

@@ -13,6 +13,7 @@ mod connect;
 mod create;
 mod event;
 mod fair_queue;
+mod impersonation;
 mod json_service;
 mod kinds;
 mod leader_election;
@@ -44,6 +45,7 @@ pub use connect::{
 pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use fair_queue::{FairQueue, Flow};
+pub use impersonation::Impersonation;
 pub use json_service::{JsonService, JsonServiceError, JsonServiceOptions};
 pub use kinds::Kinds;
 pub use kube::Client;

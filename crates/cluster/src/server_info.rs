@@ -32,6 +32,7 @@ pub struct ServerInfoError {
     reason: String,
     /// Whether the server answered, but without the information.
     is_refusal: bool,
+    is_impersonation_refused: bool,
 }
 
 impl ServerInfoError {
@@ -39,6 +40,12 @@ impl ServerInfoError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.is_refusal
+    }
+
+    /// Whether the server refuses every request because the user of the credentials lacks the right to `impersonate`.
+    #[must_use]
+    pub fn is_impersonation_refused(&self) -> bool {
+        self.is_impersonation_refused
     }
 }
 
@@ -127,9 +134,14 @@ pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> S
 pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
     let failed = |failure: RequestFailure| {
         let is_refusal = failure.code().is_some_and(|code| (400..500).contains(&code) && code != 429);
-        ServerInfoError { reason: failure.to_string(), is_refusal }
+        let is_impersonation_refused = failure.is_impersonation_refused();
+        ServerInfoError { reason: failure.to_string(), is_refusal, is_impersonation_refused }
     };
-    let malformed = |error: http::Error| ServerInfoError { reason: error.to_string(), is_refusal: true };
+    let malformed = |error: http::Error| ServerInfoError {
+        reason: error.to_string(),
+        is_refusal: true,
+        is_impersonation_refused: false,
+    };
     let request = Request::get("/version").body(Body::empty());
     let request = request.map_err(malformed)?;
     let before = clock::now();
@@ -210,6 +222,22 @@ mod tests {
         assert!(may(json!({"allowed": true})).await);
         assert!(!may(json!({"allowed": false})).await);
         assert!(!may(json!({"allowed": true, "denied": true})).await);
+    }
+
+    /// The messages are those of an API server without and with constrained impersonation.
+    #[tokio::test]
+    async fn a_user_without_the_right_to_impersonate_is_distinguished_from_one_without_rights() {
+        let own = r#"User "ada" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "a""#;
+        let constrained = r#"forbidden: User "ada" cannot impersonate-on:serviceaccount:get path "/version""#;
+        let other = r#"forbidden: User "system:serviceaccount:a:berth" cannot get path "/version""#;
+        for (message, expected) in [(own, true), (constrained, true), (other, false)] {
+            let (client, mut server) = test_server::server();
+            let asking = tokio::spawn(async move { server_info(&client).await });
+            server.next().await.refuse(403, "Forbidden", message);
+            server.next().await.refuse(403, "Forbidden", message);
+            let error = asking.await.expect("no panic").expect_err("a refusal");
+            assert_eq!((error.is_refusal(), error.is_impersonation_refused()), (true, expected), "{message}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The API server. The checks ask whether it answers, which version and time it has, which schedulers hold a Lease,
-//! whether this user may do what the scheduler does, and whether the kinds that plugins read exist.
+//! whether a user may do what the scheduler does, and whether the kinds that plugins read exist.
 
 use std::{
     collections::BTreeSet,
@@ -8,8 +8,8 @@ use std::{
 };
 
 use berth_cluster::{
-    Client, ConnectError, ConnectOptions, Connection, Kinds, LeaseHolder, ServerInfo, ServerInfoError, USER_AGENT,
-    WriteError, connect, has_access, lease_holder, server_info,
+    Client, ConnectError, ConnectOptions, Connection, Impersonation, Kinds, LeaseHolder, ServerInfo, ServerInfoError,
+    USER_AGENT, WriteError, connect, has_access, lease_holder, server_info,
 };
 use berth_config::{LeaderElection, Profile, emulation::KubernetesVersion};
 use berth_plugin_host::watched_kinds;
@@ -61,6 +61,7 @@ impl Answer {
         let options = ConnectOptions {
             kubeconfig: cluster.kubeconfig.clone(),
             context: cluster.context.clone(),
+            impersonation: cluster.impersonation.clone(),
             user_agent: USER_AGENT.to_owned(),
             ..ConnectOptions::default()
         };
@@ -92,18 +93,18 @@ pub(crate) async fn look(
         Err(error) => {
             let fix = match &error {
                 ConnectError::NoCluster => "give --kubeconfig FILE, or --offline to look at files only",
+                ConnectError::Impersonation { .. } => "correct --as or --as-group",
                 _ => "correct the kubeconfig",
             };
             return findings.problem(Area::Cluster, chain(&error), fix);
         }
     };
     let client = connection.client();
-    let server = connection.server;
+    let (server, impersonation) = (connection.server, cluster.impersonation.as_ref());
     match facts {
         None => {}
         Some(Err(error)) => {
-            let fix = "is the address right, and can this machine reach it?";
-            return findings.problem(Area::Cluster, format!("{server}: {}", chain(&error)), fix);
+            return no_answer(&server, &error, impersonation, findings);
         }
         Some(Ok((facts, took))) => {
             findings.ok(Area::Cluster, format!("{server} answers: Kubernetes {}", facts.version));
@@ -115,9 +116,27 @@ pub(crate) async fn look(
     if let Some(Setup { settings, .. }) = setup {
         leaders(&client, &settings.leader_election, &settings.profiles, cluster.is_before_installation, findings).await;
     }
-    rights(&client, &needed(setup, cluster.operation), findings).await;
+    let user = impersonation.map(|impersonation| impersonation.user.as_str());
+    rights(&client, user, &needed(setup, cluster.operation), findings).await;
     if let Some(setup) = setup {
         kinds(&client, setup, findings).await;
+    }
+}
+
+/// Says why there is no answer from the server.
+fn no_answer(server: &str, error: &ServerInfoError, impersonation: Option<&Impersonation>, findings: &mut Findings) {
+    let reason = chain(error);
+    match impersonation {
+        Some(impersonation) if error.is_impersonation_refused() => {
+            let text = format!("{server}: this user may not impersonate {:?}: {reason}", impersonation.user);
+            let rules = impersonation.rules().join(", ");
+            let fix = format!("add to a ClusterRole of this user: {rules}, or do without --as");
+            findings.problem(Area::Cluster, text, fix);
+        }
+        Some(_) | None => {
+            let fix = "is the address right, and can this machine reach it?";
+            findings.problem(Area::Cluster, format!("{server}: {reason}"), fix);
+        }
     }
 }
 
@@ -288,7 +307,11 @@ fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {
     }
 }
 
-async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
+/// Checks the rights of the client's user. `impersonated` is the name of this user if it is not the user of the
+/// credentials.
+async fn rights(client: &Client, impersonated: Option<&str>, needed: &Rights, findings: &mut Findings) {
+    let user = impersonated.unwrap_or("this user");
+    let hint = if impersonated.is_none() { "; --as USER checks the rights of another user" } else { "" };
     let mut missing = 0;
     for (right, users) in needed.iter() {
         match has_access(client, right).await {
@@ -296,12 +319,12 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
             Ok(false) => {
                 missing += 1;
                 let users: Vec<&str> = users.iter().map(String::as_str).collect();
-                let text = format!("this user may not {right}: it is needed for {}", users.join(", "));
+                let text = format!("{user} may not {right}: it is needed for {}", users.join(", "));
                 let role = match right.namespace.as_str() {
-                    "" => "this user's ClusterRole".to_owned(),
-                    namespace => format!("a Role of this user in the namespace {namespace}"),
+                    "" => format!("a ClusterRole of {user}"),
+                    namespace => format!("a Role of {user} in the namespace {namespace}"),
                 };
-                let fix = format!("add to {role}: {} (`berth rbac` prints all roles)", right.rule());
+                let fix = format!("add to {role}: {} (`berth rbac` prints all roles{hint})", right.rule());
                 findings.problem(Area::Cluster, text, fix);
             }
             Err(error) => {
@@ -312,7 +335,7 @@ async fn rights(client: &Client, needed: &Rights, findings: &mut Findings) {
     }
     if missing == 0 {
         let n_needed = needed.iter().count();
-        findings.ok(Area::Cluster, format!("this user has all {n_needed} rights that the scheduler needs"));
+        findings.ok(Area::Cluster, format!("{user} has all {n_needed} rights that the scheduler needs"));
     }
 }
 

@@ -11,6 +11,7 @@ mod findings;
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use berth_cluster::Impersonation;
 use berth_config::{Overrides, emulation::KubernetesVersion, feature_gates::Gates};
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::rights::Operation;
@@ -47,6 +48,9 @@ pub struct Cluster {
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig; `None` stands for the current context.
     pub context: Option<String>,
+    /// The user as which all requests are made, and whose rights are checked; `None` stands for the user of the
+    /// credentials.
+    pub impersonation: Option<Impersonation>,
     /// Whether nothing is installed yet, so that the Lease needs no holder.
     pub is_before_installation: bool,
     /// The options of the scheduler that its rights depend on.

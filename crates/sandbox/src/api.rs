@@ -18,5 +18,6 @@ mod responses;
 mod reviews;
 pub(crate) mod router;
 mod scale;
+mod user;
 mod watch;
 mod write;

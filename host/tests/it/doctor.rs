@@ -2,12 +2,20 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use serde_json::Value;
+use axum::{
+    Json, Router,
+    extract::Request,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 
 use crate::{
     cluster::Cluster,
     process::{Ended, Process},
+    reviewer::kubeconfig,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,6 +62,17 @@ impl Setup {
     /// The findings other than `ok`, as `result area text`.
     async fn complaints(&self, more: &[&str]) -> (Option<i32>, Vec<String>) {
         complaints(&self.doctor(&[more, &["-o", "json"]].concat()).await)
+    }
+
+    /// The problems of the cluster of the file `kubeconfig`, before the installation. There must be no other problems.
+    async fn problems_of_cluster(&self, more: &[&str]) -> Vec<String> {
+        let kubeconfig = self.path("kubeconfig");
+        let before: &[&str] = &["--pre", "--kubeconfig", &kubeconfig];
+        let (code, mut problems) = self.complaints(&[before, more].concat()).await;
+        problems.retain(|complaint| complaint.starts_with("problem "));
+        assert!(problems.iter().all(|problem| problem.starts_with("problem cluster ")), "{problems:#?}");
+        assert_eq!(code, Some(i32::from(!problems.is_empty())), "{problems:#?}");
+        problems
     }
 }
 
@@ -272,6 +291,70 @@ async fn a_cluster_or_scheduler_that_does_not_answer_is_a_problem() {
     assert_eq!(code, Some(1));
     contains(&complaints, &["problem cluster", "http://127.0.0.1:1"]);
     contains(&complaints, &["problem scheduler", "127.0.0.1:1"]);
+}
+
+const ACCOUNT: &str = "system:serviceaccount:kube-system:berth";
+
+/// Answers as an API server on which only the service account has rights, and only as a member of the groups `a` and
+/// `b`. Users may impersonate nobody else.
+async fn answer(request: Request) -> Response {
+    let sent = |name: &str| -> Vec<String> {
+        let values = request.headers().get_all(name).iter();
+        values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    };
+    let (user, groups) = (sent("impersonate-user").concat(), sent("impersonate-group"));
+    let status = |code: u16, reason: &str, message: &str| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure",
+            "code": code, "reason": reason, "message": message,
+        })
+    };
+    let (code, body) = match request.uri().path() {
+        _ if !["", ACCOUNT].contains(&user.as_str()) => {
+            let message = "users \"bob\" is forbidden: User \"ada\" cannot impersonate resource \"users\" in API group \"\" \
+                           at the cluster scope";
+            (StatusCode::FORBIDDEN, status(403, "Forbidden", message))
+        }
+        "/version" => (StatusCode::OK, json!({"gitVersion": "v1.36.0"})),
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" => {
+            let allowed = user == ACCOUNT && groups == ["a", "b"];
+            (StatusCode::CREATED, json!({"metadata": {}, "spec": {}, "status": {"allowed": allowed}}))
+        }
+        path => (StatusCode::NOT_FOUND, status(404, "NotFound", path)),
+    };
+    (code, Json(body)).into_response()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rights_of_another_user_are_checked() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let server = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await.expect("it serves") });
+    let setup = Setup::new("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", "");
+    let path = setup.path("kubeconfig");
+    fs::write(&path, kubeconfig(&server, "ada")).expect("a file");
+    contains(&setup.problems_of_cluster(&[]).await, &["this user may not create pods/binding: it is needed for "]);
+    let alone = setup.problems_of_cluster(&["--as", ACCOUNT]).await;
+    contains(&alone, &["system:serviceaccount:kube-system:berth may not create pods/binding: it is needed for "]);
+    let as_member = ["--as", ACCOUNT, "--as-group", "a", "--as-group=b"];
+    assert_eq!(setup.problems_of_cluster(&as_member).await, Vec::<String>::new());
+    let told = setup.doctor(&[&["--pre", "--kubeconfig", &path][..], &as_member].concat()).await;
+    assert!(told.out.contains("system:serviceaccount:kube-system:berth has all "), "{}", told.out);
+
+    let refused = setup.problems_of_cluster(&["--as=bob"]).await;
+    assert_eq!(refused.len(), 1, "{refused:#?}");
+    contains(&refused, &["this user may not impersonate \"bob\": ", "User \"ada\" cannot impersonate resource"]);
+    let told = setup.doctor(&["--pre", "--kubeconfig", &path, "--as=bob"]).await;
+    let rule = "{apiGroups: [\"\"], resources: [\"users\"], resourceNames: [\"bob\"], verbs: [impersonate]}";
+    assert!(told.out.contains(rule), "{}", told.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_is_impersonated_only_with_a_user() {
+    let setup = Setup::new(CONFIG, "");
+    for arguments in [&["--as-group", "people"][..], &["--as="], &["--offline", "--as", "ada"]] {
+        assert_eq!(setup.doctor(arguments).await.status.code(), Some(2), "{arguments:?}");
+    }
 }
 
 /// The release decides which arguments are allowed and which kinds are read.

@@ -83,6 +83,8 @@ pub enum ConnectError {
     InCluster { reason: String },
     #[error("the user agent {value:?} cannot be sent in a header; use printable ASCII")]
     UserAgent { value: String },
+    #[error("the user or group {value:?} cannot be sent in a header, because it has control characters")]
+    Impersonation { value: String },
 }
 
 pub(super) fn unreadable(path: &Path, error: KubeconfigError) -> ConnectError {

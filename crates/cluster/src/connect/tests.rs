@@ -182,6 +182,40 @@ async fn a_client_speaks_plain_http_with_token_and_user_agent() {
     assert_eq!(Writer::new(connection.client()).bind(&pod, "n1").await, Ok(()));
 }
 
+/// The user of the options replaces the whole user that the kubeconfig names with `as`.
+#[tokio::test]
+async fn a_client_acts_as_another_user() {
+    let echo = |request: Request| async move {
+        let sent = request.headers().iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+        let mut sent: Vec<String> = sent.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        sent.sort();
+        sent.join(", ")
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, Router::new().fallback(echo)).into_future());
+
+    let dir = TempDir::new().unwrap();
+    let path = file(&dir, &kubeconfig(&server, "token: t, as: old, as-uid: '7', as-groups: [old]"));
+    let impersonating = |groups: &[&str]| {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        let impersonation = Some(Impersonation { user: "system:serviceaccount:kube-system:berth".to_owned(), groups });
+        ConnectOptions { impersonation, ..at(&path) }
+    };
+    let user = "impersonate-user: system:serviceaccount:kube-system:berth";
+    let with_groups = format!("impersonate-group: a, impersonate-group: b, {user}");
+    let kubeconfigs = "impersonate-group: old, impersonate-uid: 7, impersonate-user: old";
+    let cases =
+        [(impersonating(&[]), user), (impersonating(&["a", "b"]), with_groups.as_str()), (at(&path), kubeconfigs)];
+    for (options, expected) in cases {
+        let client = connect(&options).await.unwrap().client();
+        let request = http::Request::get("/version").body(Vec::new()).unwrap();
+        assert_eq!(client.request_text(request).await.unwrap(), expected);
+    }
+    let error = connect(&impersonating(&["a\nb"])).await.unwrap_err().to_string();
+    assert_eq!(error, "the user or group \"a\\nb\" cannot be sent in a header, because it has control characters");
+}
+
 /// Answers may be compressed as in client-go. The API server compresses only lists, which are long enough.
 #[tokio::test]
 async fn answers_may_be_compressed_unless_the_kubeconfig_says_no() {

@@ -11,7 +11,7 @@ use super::context::Api;
 use super::formats::media;
 use super::formats::media::BodyType;
 use super::request::{Request, Target};
-use super::{binding, responses};
+use super::{binding, responses, user};
 use crate::fields::json::as_map;
 use crate::kinds::VirtualResource;
 use crate::status::{ApiResult, StatusError};
@@ -43,15 +43,14 @@ pub(crate) fn answer(
     let members = as_map(&mut review);
     members.insert("apiVersion".to_owned(), format!("{group}/v1").into());
     members.insert("kind".to_owned(), resource.kind.into());
-    members.insert("status".to_owned(), status(resource.plural));
+    members.insert("status".to_owned(), status(resource.plural, request));
     Ok(responses::json_response(StatusCode::CREATED, review.to_string()))
 }
 
-fn status(plural: &str) -> Value {
-    let user = json!({"username": "admin", "groups": ["system:masters", "system:authenticated"]});
+fn status(plural: &str, request: &Request) -> Value {
     match plural {
-        "selfsubjectreviews" => json!({"userInfo": user}),
-        "tokenreviews" => json!({"authenticated": true, "user": user}),
+        "selfsubjectreviews" => json!({"userInfo": user::of(&request.headers)}),
+        "tokenreviews" => json!({"authenticated": true, "user": user::admin()}),
         "selfsubjectrulesreviews" => json!({
             "incomplete": false,
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],

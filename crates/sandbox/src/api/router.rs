@@ -10,7 +10,7 @@ use super::context::Api;
 use super::query::Query;
 use super::request::{Request, Target, decode_percent};
 use super::responses::page_not_found;
-use super::{binding, delete, discovery, eviction, openapi, read, reviews, scale, write};
+use super::{binding, delete, discovery, eviction, openapi, read, reviews, scale, user, write};
 use crate::kinds::Resource;
 use crate::status::{ApiResult, StatusError};
 
@@ -33,6 +33,7 @@ pub(crate) async fn handle(api: Arc<Api>, parts: Parts, body: Body) -> Response 
 }
 
 fn route(api: &Arc<Api>, uri: &Uri, request: &Request) -> ApiResult<Response> {
+    user::check(&request.headers)?;
     let path = uri.path();
     let segments: Vec<&str> = path.strip_suffix('/').unwrap_or(path).split('/').skip(1).collect();
     if let Some(response) = discovery::answer(api, &segments, request)? {

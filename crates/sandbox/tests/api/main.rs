@@ -12,5 +12,6 @@ mod life;
 mod recorded;
 mod replay;
 mod story;
+mod users;
 mod volumes;
 mod workloads;

@@ -43,12 +43,17 @@ pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// The doctor finds no problem with the rights that Kubernetes ships.
+/// The doctor finds no problem with the rights that Kubernetes ships, nor with those that an administrator checks for the
+/// service account.
 pub(super) async fn doctor(bench: &Bench) -> Result<()> {
     bench.nodes(&[node("a", json!({}))]).await?;
     let config = bench.configuration(json!({"leaderElection": {"leaderElect": false}}))?;
     let kubeconfig = bench.kubeconfig(User::Scheduler);
     let told = bench.ended(&["doctor", "--kubeconfig", &kubeconfig, "--config", &config]).await?;
     ensure!(told.status.success(), "{}{}", told.out, told.err);
+    let (admin, account) = (bench.kubeconfig(User::Admin), "system:serviceaccount:kube-system:berth");
+    let told = bench.ended(&["doctor", "--kubeconfig", &admin, "--config", &config, "--as", account]).await?;
+    let is_checked = told.out.contains(&format!("{account} has all "));
+    ensure!(told.status.success() && is_checked, "{}{}", told.out, told.err);
     Ok(())
 }
