@@ -66,6 +66,8 @@ struct Shared {
     taken_by_plugins: AtomicU64,
     /// The nanoseconds that all plugins together had taken when the current step began.
     taken_before_step: AtomicU64,
+    /// The number of steps that have begun.
+    n_steps: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +93,10 @@ struct PluginBucket {
     since_report: Duration,
     /// The time taken since the start.
     total: Duration,
+    /// The number of the step in which the plugin last took time.
+    last_step: u64,
+    /// The time taken in that step.
+    in_step: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -189,8 +195,7 @@ impl Default for SchedulingTime {
 
 impl SchedulingTime {
     /// A search for a node that takes no longer than this is not charged, because each search in a cluster of thousands
-    /// of nodes takes some milliseconds. An attempt does not count as long, either, if its plugins take no longer than
-    /// this.
+    /// of nodes takes some milliseconds. A plugin that takes no longer than this in a step is not slow in this step.
     pub const LONG_SEARCH: Duration = Duration::from_millis(5);
 
     /// The time that a search may take while long searches have used up their share and other pods wait. A search that
@@ -212,6 +217,7 @@ impl SchedulingTime {
             is_used: AtomicBool::new(false),
             taken_by_plugins: AtomicU64::new(0),
             taken_before_step: AtomicU64::new(0),
+            n_steps: AtomicU64::new(0),
         }))
     }
 
@@ -276,6 +282,17 @@ impl SchedulingTime {
     pub fn begin_step(&self) {
         let taken = self.0.taken_by_plugins.load(Ordering::Relaxed);
         self.0.taken_before_step.store(taken, Ordering::Relaxed);
+        self.0.n_steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The plugins that have taken more than [`Self::LONG_SEARCH`] in the current step.
+    #[must_use]
+    pub fn slow_in_step(&self) -> Vec<Arc<str>> {
+        let step = self.0.n_steps.load(Ordering::Relaxed);
+        let accounts = self.accounts();
+        let is_slow = |plugin: &PluginBucket| plugin.last_step == step && plugin.in_step > SchedulingTime::LONG_SEARCH;
+        let plugins = accounts.plugins.iter();
+        plugins.filter_map(|(name, plugin)| is_slow(plugin).then(|| Arc::clone(name))).collect()
     }
 
     /// The time that each plugin has taken since the start, by name.
@@ -387,7 +404,7 @@ impl SchedulingTime {
 impl PluginAccount {
     /// Charges a call on the scheduling thread. The plugin's own share is `own`.
     pub fn take(&self, used: Duration, own: Share) {
-        let Shared { clock, is_used, taken_by_plugins, .. } = &*self.time.0;
+        let Shared { clock, is_used, taken_by_plugins, n_steps, .. } = &*self.time.0;
         is_used.store(true, Ordering::Relaxed);
         taken_by_plugins.fetch_add(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let now = clock.now();
@@ -401,6 +418,9 @@ impl PluginAccount {
             plugin.share = Some(own);
             plugin.since_report = plugin.since_report.saturating_add(used);
             plugin.total = plugin.total.saturating_add(used);
+            let step = n_steps.load(Ordering::Relaxed);
+            let before = if plugin.last_step == step { plugin.in_step } else { Duration::ZERO };
+            (plugin.last_step, plugin.in_step) = (step, before.saturating_add(used));
         }
         if let Some(share) = bounds.all_plugins {
             all_plugins.take(used, share, now);
@@ -551,6 +571,22 @@ mod tests {
         assert!(time.plugin("C").step_is_over());
         time.begin_step();
         assert!(!time.plugin("C").step_is_over());
+    }
+
+    #[test]
+    fn a_plugin_is_slow_in_a_step_by_its_own_calls_of_this_step() {
+        let (time, _) = accounts(TimeBounds::default());
+        let own = share(500, 1000);
+        let take = |name: &str, taken| time.plugin(name).take(milliseconds(taken), own);
+        take("A", 3);
+        take("A", 3);
+        take("B", 5);
+        assert_eq!(time.slow_in_step(), [Arc::<str>::from("A")]);
+        time.begin_step();
+        assert!(time.slow_in_step().is_empty(), "no plugin was called yet");
+        take("A", 3);
+        take("B", 6);
+        assert_eq!(time.slow_in_step(), [Arc::<str>::from("B")]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Pods in the middle of an attempt, and the events since the attempt began.
 //!
-//! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod. The latest
-//! cluster events are kept, up to [`MAX_EVENTS`] and [`MAX_BYTES`]. If an attempt fails and events of its time are no
-//! longer kept, the pod is tried again after its backoff, as if a missing event had concerned the pod.
+//! An attempt may wait at Permit for minutes, so its data is bounded. One activation is kept for each pod, and the names
+//! of the plugins that changed during the attempt. The latest cluster events are kept, up to [`MAX_EVENTS`] and
+//! [`MAX_BYTES`]. If an attempt fails and events of its time are no longer kept, the pod is tried again after its
+//! backoff, as if a missing event had concerned the pod.
 
 use berth_model::PodUid;
 use std::{
@@ -36,12 +37,14 @@ pub(crate) struct InFlight {
     first: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Attempt {
     /// The position in the log at which the attempt began.
     since: u64,
     /// Whether the pod was activated during the attempt.
     is_activated: bool,
+    /// The plugins that would give another answer than at the beginning of the attempt.
+    changed_plugins: Vec<Arc<str>>,
 }
 
 /// What happened since an attempt began.
@@ -51,6 +54,9 @@ pub(crate) struct Meanwhile {
     /// Whether the pod is tried again regardless of the remaining events. This is so if the pod was activated, or if
     /// the log no longer holds every event since its attempt began.
     pub(crate) tries_again: bool,
+    /// The plugins that would give another answer than at the beginning of the attempt. If one of them rejected the
+    /// pod, the pod is tried again.
+    pub(crate) changed_plugins: Vec<Arc<str>>,
 }
 
 impl InFlight {
@@ -60,7 +66,7 @@ impl InFlight {
             return false;
         }
         let since = self.end_of_log();
-        self.attempts.insert(uid.clone(), Attempt { since, is_activated: false });
+        self.attempts.insert(uid.clone(), Attempt { since, is_activated: false, changed_plugins: Vec::new() });
         self.begun.insert((since, uid.clone()));
         true
     }
@@ -88,12 +94,26 @@ impl InFlight {
         }
     }
 
+    /// Notes for all running attempts that the plugin would give another answer from this time on.
+    pub(crate) fn plugin_changed(&mut self, plugin: &str) {
+        if self.attempts.is_empty() {
+            return;
+        }
+        let plugin: Arc<str> = Arc::from(plugin);
+        for attempt in self.attempts.values_mut() {
+            if !attempt.changed_plugins.contains(&plugin) {
+                attempt.changed_plugins.push(Arc::clone(&plugin));
+            }
+        }
+    }
+
     /// The events since the attempt began.
     pub(crate) fn meanwhile(&self, uid: &str) -> Meanwhile {
-        let Some(&Attempt { since, is_activated }) = self.attempts.get(uid) else { return Meanwhile::default() };
-        let skip = usize::try_from(since.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let Some(attempt) = self.attempts.get(uid) else { return Meanwhile::default() };
+        let skip = usize::try_from(attempt.since.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let events = self.events.iter().skip(skip).cloned().collect();
-        Meanwhile { events, tries_again: is_activated || since < self.first }
+        let tries_again = attempt.is_activated || attempt.since < self.first;
+        Meanwhile { events, tries_again, changed_plugins: attempt.changed_plugins.clone() }
     }
 
     /// Ends the attempt, and drops events that no other attempt needs. A pod that is not in flight is ignored: the

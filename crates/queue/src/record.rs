@@ -31,8 +31,8 @@ pub struct QueuedPod {
     pub(crate) flushed_at: Time,
     /// Whether the search for the pod's node took long in the last attempt, with or without success.
     pub had_long_search: bool,
-    /// Whether plugins took long for the pod in the last attempt.
-    pub had_long_calls: bool,
+    /// The plugins that took long for the pod in the last attempt.
+    pub slow_plugins: Vec<Arc<str>>,
     /// The label of the event that brought the pod since its last attempt, as in metrics. The event is the pod's
     /// creation, or the event that moved the pod out of the pool. `None` if the pod only waited for the end of its
     /// backoff.
@@ -54,7 +54,7 @@ impl QueuedPod {
             was_flushed: false,
             flushed_at: Time(0),
             had_long_search: false,
-            had_long_calls: false,
+            slow_plugins: Vec::new(),
             brought_by: None,
             unschedulable_count: 0,
             consecutive_errors: 0,

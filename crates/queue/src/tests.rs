@@ -294,6 +294,19 @@ fn activation_needs_no_event() {
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
 }
 
+/// A plugin may have held the pod at Permit, and its next binary was not asked about the pod.
+#[test]
+fn a_pod_in_flight_is_tried_again_if_the_plugin_that_rejects_it_was_replaced() {
+    for (rejector, place) in [("Fit", SubQueue::Backoff), ("Claims", SubQueue::Unschedulable)] {
+        let (mut queue, mut policy) = (queue(), Fake::default());
+        queue.add(pod("p", 0), NOON, &mut policy);
+        let record = queue.pop(Time(u64::MAX)).expect("it is ready");
+        queue.retry_rejected_by("Fit", "PluginReplaced", NOON, &mut policy);
+        fail(&mut queue, record, rejected_by(rejector), NOON, &mut policy);
+        assert_eq!(place_of(&queue, "p"), Some(place), "Fit was replaced, and {rejector} rejects the pod");
+    }
+}
+
 /// While a plugin holds a pod at Permit, the plugin may activate the pod any number of times.
 #[test]
 fn a_pod_in_flight_is_activated_once() {

@@ -211,8 +211,8 @@ impl Context {
     /// searches are brief. Such pods are tried anyway once no other pod can be tried and no event waits.
     ///
     /// Pods of `held` profiles keep their places, and so do pods of a profile with a plugin that has no time: these
-    /// pods neither make an attempt nor lose their turn. If plugins took long for a pod in its last attempt, this pod
-    /// waits while a plugin of its profile is short of time. The remaining time is then left for the other pods.
+    /// pods neither make an attempt nor lose their turn. If a plugin took long for a pod in its last attempt, this pod
+    /// waits while this plugin is short of time. The remaining time is then left for the other pods.
     pub(crate) fn next_pod(&mut self, held: &HeldProfiles<'_>, events_wait: bool) -> Option<NextPod> {
         if self.preemptions.hold_up_cycles() {
             self.waits_for = WaitsFor::Answers;
@@ -275,7 +275,8 @@ impl Context {
                 return true;
             }
             let scheduler_name = record.pod.scheduler_name;
-            if record.had_long_calls && profiles.uses_any(scheduler_name, &short) {
+            let is_short = |plugin: &Arc<str>| short.contains(plugin) && profiles.uses(scheduler_name, plugin);
+            if record.slow_plugins.iter().any(is_short) {
                 leaves_time = true;
                 return true;
             }

@@ -156,9 +156,9 @@ impl Profiles {
         self.list.iter().any(|profile| profile.scheduler_name == scheduler_name && profile.find(plugin).is_some())
     }
 
-    /// Whether the profile has one of these plugins.
-    pub(crate) fn uses_any(&self, scheduler_name: Sym, plugins: &[Arc<str>]) -> bool {
-        self.get(scheduler_name).is_some_and(|profile| plugins.iter().any(|plugin| profile.find(plugin).is_some()))
+    /// Whether the profile has the plugin.
+    pub(crate) fn uses(&self, scheduler_name: Sym, plugin: &str) -> bool {
+        self.get(scheduler_name).is_some_and(|profile| profile.find(plugin).is_some())
     }
 
     /// The reason why the profile's plugins may not be asked about a pod now: the status of a required plugin that has

@@ -190,12 +190,14 @@ impl Queue {
     }
 
     /// Tries the pods that `plugin` rejected again after their backoff, because the plugin would give another answer
-    /// from this time on. `label` names the reason in metrics.
+    /// from this time on. If the plugin rejects a pod whose attempt is running, for example because the pod waited too
+    /// long at Permit, this pod is tried again as well. `label` names the reason in metrics.
     pub fn retry_rejected_by(&mut self, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from(label);
         for uid in self.places.rejected_by(plugin) {
             self.move_if(&uid, QueueingStrategy::AfterBackoff, &label, now, policy);
         }
+        self.in_flight.plugin_changed(plugin);
     }
 
     /// Tries a pod again that is kept out of activeQ because `plugin` could not be asked. The plugin can be asked

@@ -52,9 +52,10 @@ impl Queue {
             record.consecutive_errors += 1;
         }
         let uid = record.pod.uid.clone();
-        let Meanwhile { events, tries_again } = self.in_flight.meanwhile(&uid);
+        let Meanwhile { events, tries_again, changed_plugins } = self.in_flight.meanwhile(&uid);
         record.brought_by = None;
         let strategy = if record.is_rejected() {
+            let tries_again = tries_again || record.rejected_by().any(|plugin| changed_plugins.contains(plugin));
             let mut strategy = if tries_again { QueueingStrategy::AfterBackoff } else { QueueingStrategy::Skip };
             for event in &events {
                 let of_event = self.strategy(&record, event, policy);

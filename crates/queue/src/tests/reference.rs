@@ -65,6 +65,8 @@ pub(super) struct PodEntry {
     pub(super) was_flushed: bool,
     /// The events since the pod's attempt began; `None` is an activation of the pod itself.
     seen: Vec<Option<Happening>>,
+    /// The plugins that were replaced since the pod's attempt began.
+    replaced: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,6 +156,7 @@ impl Reference {
             is_gated: false,
             was_flushed: false,
             seen: Vec::new(),
+            replaced: Vec::new(),
         };
         self.pods.insert(pod, entry);
         self.enter(pod, Verdict::Immediately, label, now);
@@ -199,6 +202,7 @@ impl Reference {
         entry.place = Place::InFlight;
         entry.attempts += 1;
         entry.seen.clear();
+        entry.replaced.clear();
         Some(first)
     }
 
@@ -217,8 +221,12 @@ impl Reference {
             entry.errors += 1;
         }
         let seen = std::mem::take(&mut entry.seen);
+        let replaced = std::mem::take(&mut entry.replaced);
+        let is_replaced = why.rejectors.iter().chain(why.pending).any(|plugin| replaced.contains(plugin));
+        let of_replaced = is_replaced.then_some(Verdict::AfterBackoff);
         let told = seen.into_iter().map(|event| event.map_or(Verdict::AfterBackoff, |event| self.verdict(pod, event)));
-        let verdict = if is_rejected { told.max().unwrap_or(Verdict::Stay) } else { Verdict::AfterBackoff };
+        let verdict =
+            if is_rejected { told.chain(of_replaced).max().unwrap_or(Verdict::Stay) } else { Verdict::AfterBackoff };
         self.enter(pod, verdict, "ScheduleAttemptFailure", now);
     }
 
@@ -243,13 +251,15 @@ impl Reference {
         }
     }
 
-    pub(super) fn replace_plugin(&mut self, plugin: &str, now: u64) {
+    pub(super) fn replace_plugin(&mut self, plugin: &'static str, now: u64) {
         for pod in self.pool() {
             let entry = &self.pods[&pod];
             if entry.rejectors.contains(&plugin) || entry.pending.contains(&plugin) {
                 self.enter(pod, Verdict::AfterBackoff, "PluginReplaced", now);
             }
         }
+        let in_flight = self.pods.values_mut().filter(|entry| !entry.is_waiting());
+        in_flight.for_each(|entry| entry.replaced.push(plugin));
     }
 
     pub(super) fn flush(&mut self, now: u64) {

@@ -205,12 +205,15 @@ impl Context {
     }
 
     /// Charges a long search to the pod's namespace, without the time that plugins are charged for. The record notes
-    /// whether the search took long, and whether the plugins took long.
+    /// whether the search took long, and which plugins took long.
     pub(crate) fn charge_search(&self, record: &mut QueuedPod, start: SearchStart) {
-        (record.had_long_search, record.had_long_calls) = (false, false);
+        record.had_long_search = false;
+        record.slow_plugins.clear();
         let (Some(started), Some(now)) = (start.at, self.instant()) else { return };
         let by_plugins = self.time.taken_by_plugins().saturating_sub(start.by_plugins);
-        record.had_long_calls = by_plugins > SchedulingTime::LONG_SEARCH;
+        if by_plugins > SchedulingTime::LONG_SEARCH {
+            record.slow_plugins = self.time.slow_in_step();
+        }
         let took = now.saturating_sub(started).saturating_sub(by_plugins);
         record.had_long_search = took > SchedulingTime::LONG_SEARCH;
         if record.had_long_search {

@@ -90,6 +90,22 @@ fn pods_that_the_old_binary_turned_down_are_tried_again() {
     assert_eq!(bench.scheduler.metrics().attempts.values().sum::<u64>(), before + 1);
 }
 
+/// The new binary is not asked at Permit about a pod that the old binary holds. If the time of the hold is over, no
+/// event is needed for the new binary to be asked.
+#[test]
+fn a_pod_that_the_old_binary_held_for_too_long_is_tried_again() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(10_000)));
+    bench.apply(pod("held", 1));
+    bench.settle();
+    ready(&mut bench, "2", true).expect("it works");
+    bench.script(|script| script.permit = None);
+    bench.advance(10_000);
+    assert!(binds(&bench.settle()).is_empty(), "the time of the hold is over");
+    bench.advance(15_000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
 #[test]
 fn the_new_binary_runs_at_the_points_that_it_implements() {
     let mut bench = Bench::with_nodes(1, 1);

@@ -21,7 +21,7 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
 use serde_json::json;
 
-use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
+use super::kit::{Bench, Fake, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
 use crate::{Action, Event, PluginEffects, PodRequest, Request};
 
 /// The calls that a [`Watched`] plugin got.
@@ -485,6 +485,31 @@ fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
     other.take(Duration::from_millis(900), SHARE);
     bench.settle();
     assert_eq!(filtered()[..3], ["big", "small", "big"], "there is time for it again");
+}
+
+/// Other pods may keep a plugin short of time for as long as they come. This must not hold up a pod for which another
+/// plugin once took long, for example because a binary of that plugin faulted.
+#[test]
+fn a_pod_waits_for_the_plugin_that_took_long_and_for_no_other_plugin_of_its_profile() {
+    let (mut profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
+    profile.add(Box::new(Fake::new("Other", "1", &Shared::default())), "null", Grants::ALL);
+    let hand = Hand::default();
+    let time = SchedulingTime::new(Box::new(hand.clone()));
+    seen.lock().expect("one thread").account = Some(time.plugin("Watched"));
+    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
+    let other = time.plugin("Other");
+    bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(hand.clone()), 1);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
+    bench.event(Event::Synced);
+    bench.apply(pod("big", 1));
+    bench.settle();
+    hand.0.store(2_000, Ordering::Relaxed);
+    other.take(Duration::from_millis(900), SHARE);
+    bench.event(Event::NodeApplied(Box::new(node("n1", 30))));
+    bench.advance(60_000);
+    bench.settle();
+    let filtered = seen.lock().expect("one thread").filtered.clone();
+    assert!(filtered.len() > 1, "Watched has time, and Other did not take long for the pod");
 }
 
 #[test]
