@@ -290,9 +290,9 @@ impl SchedulingTime {
     pub fn slow_in_step(&self) -> Vec<Arc<str>> {
         let step = self.0.n_steps.load(Ordering::Relaxed);
         let accounts = self.accounts();
-        let is_slow = |plugin: &PluginBucket| plugin.last_step == step && plugin.in_step > SchedulingTime::LONG_SEARCH;
-        let plugins = accounts.plugins.iter();
-        plugins.filter_map(|(name, plugin)| is_slow(plugin).then(|| Arc::clone(name))).collect()
+        let is_slow = |plugin: &PluginBucket| plugin.last_step == step && plugin.in_step > Self::LONG_SEARCH;
+        let slow = accounts.plugins.iter().filter(|(_, plugin)| is_slow(plugin));
+        slow.map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// The time that each plugin has taken since the start, by name.
