@@ -326,6 +326,18 @@ fn properties(schema: &serde_json::Value, names: &mut BTreeSet<String>) {
 }
 
 #[test]
+fn the_chart_allows_the_fields_of_the_document_and_no_others() {
+    let chart = include_str!("../../../../deploy/chart/values.schema.json");
+    let chart: serde_json::Value = serde_json::from_str(chart).unwrap();
+    let allowed = &chart["definitions"]["pluginHostConfiguration"]["propertyNames"]["enum"];
+    let allowed: BTreeSet<String> = serde_json::from_value(allowed.clone()).unwrap();
+    let schema = include_str!("../../../../docs/schemas/plugin-host-configuration.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let fields: BTreeSet<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(allowed, fields);
+}
+
+#[test]
 fn the_guide_and_the_schema_name_the_same_fields() {
     let schema = include_str!("../../../../docs/schemas/plugin-host-configuration.json");
     let mut known = BTreeSet::new();

@@ -1,8 +1,8 @@
 //! Tests with whole documents: defaults, every field, the error texts, and documents that are written back.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{ConfigError, Overrides, Program, Settings, in_tree::testing::in_tree};
 
@@ -58,6 +58,17 @@ fn empty_document_is_the_default() {
     assert!(settings.enable_contention_profiling);
     let names: Vec<_> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
     assert_eq!(names, ["default-scheduler"]);
+}
+
+#[test]
+fn the_chart_allows_the_fields_of_the_document_and_no_others() {
+    let schema = include_str!("../../../../deploy/chart/values.schema.json");
+    let schema: Value = serde_json::from_str(schema).expect("a schema");
+    let allowed = &schema["definitions"]["kubeSchedulerConfiguration"]["propertyNames"]["enum"];
+    let allowed: BTreeSet<String> = serde_json::from_value(allowed.clone()).expect("names");
+    let document = Settings::defaults(&in_tree()).to_json();
+    let fields: BTreeSet<String> = document.as_object().expect("an object").keys().cloned().collect();
+    assert_eq!(allowed, fields);
 }
 
 #[test]
