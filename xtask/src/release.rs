@@ -37,6 +37,10 @@ const C_FLAGS: &str = "-Wno-builtin-macro-redefined -D__DATE__=\"redacted\" -D__
 /// The file with the licences of the crates and of the C library that a program contains.
 const THIRD_PARTY: &str = "LICENSE-THIRD-PARTY";
 
+/// The text that the archive of a program has as its README.md. The README.md of the repository is for readers who have
+/// the sources.
+const ARCHIVE_README: &str = "docs/archive-readme.md";
+
 /// A processor architecture that programs are released for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Architecture {
@@ -283,8 +287,8 @@ impl Release {
         let folder = self.scratch.join("archives").join(format!("berth-{}-linux-{}", self.version, arch.name));
         fs::create_dir_all(&folder)?;
         fs::copy(program, folder.join("berth"))?;
-        for file in ["LICENSE", "README.md"] {
-            fs::copy(file, folder.join(file))?;
+        for (from, to) in [("LICENSE", "LICENSE"), (ARCHIVE_README, "README.md")] {
+            fs::copy(from, folder.join(to)).with_context(|| from.to_owned())?;
         }
         for part in ["completions", "man", THIRD_PARTY] {
             run("cp", &["-r", &texts.join(part).display().to_string(), &folder.display().to_string()])?;
@@ -391,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_archive_of_a_program_has_no_links() {
+    fn the_archive_of_a_program_has_no_links_and_a_readme_of_its_own() {
         let dir = tempfile::tempdir().expect("a folder");
         let (program, texts) = (dir.path().join("program"), dir.path().join("texts"));
         write(&program, b"program").expect("a file");
@@ -407,6 +411,11 @@ mod tests {
             assert!(list.contains(&format!(" berth-0.1.0-linux-amd64/{file}")), "{file}: {list}");
         }
         assert!(list.lines().all(|line| line.starts_with(['-', 'd'])), "{list}");
+        let readme = output_of("tar", &["-xOzf", &archive, "berth-0.1.0-linux-amd64/README.md"]).expect("a text");
+        assert!(readme.contains(&format!("<https://{}>", files::PLACEHOLDER_HOST)), "{readme}");
+        for of_the_sources in ["](", "cargo", "target/"] {
+            assert!(!readme.contains(of_the_sources), "the archive does not have {of_the_sources}: {readme}");
+        }
     }
 
     #[test]

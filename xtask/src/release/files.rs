@@ -27,6 +27,10 @@ const FORMULA_END: &str = r##"  def install
 end
 "##;
 
+/// What the notes of the first release say. The quoted words are titles of pages.
+const FIRST_RELEASE: &str = "This is the first release. The guide is at <https://HOST>. Begin at \"About this guide\". \
+    \"Not there yet\" lists what this version does not do.";
+
 impl Release {
     pub(super) fn write_rest(&self, programs: &[(Architecture, PathBuf)]) -> Result<()> {
         let architectures: Vec<Architecture> = programs.iter().map(|(arch, _)| *arch).collect();
@@ -82,17 +86,22 @@ impl Release {
         Ok(text)
     }
 
-    /// The subjects of the commits since the previous tag.
+    /// What changed since the previous release.
     fn notes(&self) -> Result<String> {
         // With the suffix, git sorts a pre-release before its release.
         let newest_first = ["-c", "versionsort.suffix=-", "tag", "--sort=-version:refname"];
         let tags = output_of("git", &[&newest_first[..], &["--merged", "HEAD", "--list", "v*"]].concat())?;
-        let before = tag_before(&tags, &self.version);
-        let range = before.map_or_else(|| "HEAD".to_owned(), |tag| format!("{tag}..HEAD"));
-        let commits = output_of("git", &["log", "--no-merges", "--format=- %s", &range])?;
-        let since = before.map_or_else(|| "the beginning".to_owned(), str::to_owned);
-        Ok(format!("# Berth {}\n\nCommit {}. What changed since {since}:\n\n{commits}\n", self.version, self.commit))
+        let commits_since =
+            |tag: &str| output_of("git", &["log", "--no-merges", "--format=- %s", &format!("{tag}..HEAD")]);
+        let changes = changes(tag_before(&tags, &self.version), commits_since)?;
+        Ok(format!("# Berth {}\n\nCommit {}. {changes}\n", self.version, self.commit))
     }
+}
+
+/// What the notes say about changes. The notes of a first release list no commits: no user has an earlier release.
+fn changes(tag_before: Option<&str>, commits_since: impl FnOnce(&str) -> Result<String>) -> Result<String> {
+    let Some(tag) = tag_before else { return Ok(FIRST_RELEASE.replace("HOST", PLACEHOLDER_HOST)) };
+    Ok(format!("What changed since {tag}:\n\n{}", commits_since(tag)?))
 }
 
 /// The tag of the previous release. `tags` has one tag on each line, the newest version first. Only the notes of a
@@ -118,6 +127,15 @@ mod tests {
         assert_eq!(tag_before(tags, "0.2.0-rc.2"), Some("v0.2.0-rc.1"));
         assert_eq!(tag_before("v0.1.0\n", "0.1.0"), None);
         assert_eq!(tag_before("v0.1.0\n", "0.2.0"), Some("v0.1.0"), "no tag yet");
+    }
+
+    #[test]
+    fn the_notes_of_the_first_release_name_the_guide_and_no_commits() {
+        let first = changes(None, |_| panic!("no commits are listed")).expect("a text");
+        let beginning = format!("This is the first release. The guide is at <https://{PLACEHOLDER_HOST}>. ");
+        assert!(first.starts_with(&beginning), "{first}");
+        let later = changes(Some("v0.1.0"), |tag| Ok(format!("- A commit after {tag}"))).expect("a text");
+        assert_eq!(later, "What changed since v0.1.0:\n\n- A commit after v0.1.0");
     }
 
     #[test]
