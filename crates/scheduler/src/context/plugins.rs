@@ -135,9 +135,8 @@ impl Context {
     }
 
     /// Handles the replacement of a plugin by this binary, or by nothing. Pods that the old binary held or rejected are
-    /// tried again.
-    /// In the profiles in `ungated`, PreEnqueue plugins are asked about the pods about which they could not be asked
-    /// before.
+    /// tried again. In the profiles in `ungated`, PreEnqueue plugins are asked about the pods about which they could not
+    /// be asked before.
     pub(crate) fn plugin_replaced(&mut self, plugin: &str, binary: Option<BinaryId>, ungated: &[Sym]) {
         let now = self.now();
         let held: Vec<PodUid> = match binary {
