@@ -141,6 +141,13 @@ impl Isolation {
         records.flat_map(|(_, record)| record.waiting).collect()
     }
 
+    /// Notes that pods pass without the plugin, and returns the pods that waited for the end of a hold for its faults.
+    /// The holds themselves remain, because the same binary may come back before they are over.
+    pub fn passed(&mut self, plugin: &str) -> Vec<PodUid> {
+        let records = self.owners.values_mut().filter(|record| record.plugin == plugin);
+        records.flat_map(|record| std::mem::take(&mut record.waiting)).collect()
+    }
+
     /// The owners whose pods are held.
     pub fn held(&self, now: Time) -> impl Iterator<Item = (OwnerId, HeldOwner)> {
         self.owners.iter().filter_map(move |(owner, record)| {

@@ -5,6 +5,7 @@
 //! Native instances are [kept](crate::kept_plugins) for the next question. Instances of components are dropped after the
 //! question, and so are all instances that saw a pod that does not exist: the symbols of this pod are taken back.
 
+mod remedy;
 mod subject;
 
 use std::{
@@ -339,6 +340,7 @@ impl Explainer {
             }
             Err(reason) => notes.push(format!("plugins were not asked: {reason}")),
         }
+        notes.extend(self.remedies(&subject.holders).await?);
         let has_decision = decision.is_some();
         let mut explanation = Explanation::new(subject, decision, analysis);
         explanation.earlier_attempts = earlier_attempts;

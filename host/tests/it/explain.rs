@@ -336,6 +336,9 @@ async fn plugins_that_are_not_in_service_are_named_with_the_reason() {
     bench.create("poison", Behavior::Trap).await;
     let faulted = "plugin \"ByPriority\" faulted 2 times over this pod, the last time it ";
     says(&bench.scheduler, "poison", "it is held back by ByPriority, which is not in service for it", faulted).await;
+    let remedy =
+        "Note: plugin ByPriority: with `berth plugin disable ByPriority`, pods are scheduled without the plugin";
+    says(&bench.scheduler, "poison", faulted, remedy).await;
 
     let bench = plugin_life::Bench::start(plugin_life::PLUGIN_CONFIG).await;
     place(&bench.cluster.dir.path().join("plugins/ByPriority.wasm"), b"not a component");

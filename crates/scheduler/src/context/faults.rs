@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use berth_framework::{Status, run::Refusal};
+use berth_framework::{Plugin, Status, run::Refusal};
 use berth_lifecycle::HeldOwner;
 use berth_model::{BinaryId, Digest, OwnerId, Pod, PodUid};
 
@@ -47,7 +47,8 @@ impl Context {
     }
 
     /// The plugin for whose faults the pod must wait, with the message for the pod. The pod is tried again when the
-    /// hold is over. `None` if the pod is not held, or if the plugin is optional for the pod.
+    /// hold is over. `None` if the pod is not held, if the plugin is optional for the pod, or if pods pass without the
+    /// plugin.
     pub(crate) fn hold(&mut self, pod: &Pod) -> Option<Refusal> {
         if self.isolation.is_empty() {
             return None;
@@ -58,21 +59,39 @@ impl Context {
         let profile = self.profiles.get_mut(pod.scheduler_name)?;
         // The profile may no longer have the plugin. Then the plugin's faults do not matter.
         let plugin = profile.find(hold.plugin())?;
-        if profile.get(plugin).is_some_and(|instance| instance.pass_over()) {
+        if profile.get(plugin).is_some_and(|instance| is_absent(instance) || instance.pass_over()) {
             return None;
         }
         self.isolation.wait(&owner, pod.uid.clone());
         Some(Refusal { plugin, status })
     }
 
-    /// At most `n_most` owners whose pods are held.
-    pub(crate) fn held(&self, n_most: usize) -> BTreeMap<OwnerId, HeldOwner> {
-        self.isolation.held(self.now()).take(n_most).collect()
+    /// Whether pods of a profile pass without the plugin, although the profile names it.
+    pub(super) fn lets_pods_pass(&mut self, plugin: &str) -> bool {
+        let users = self.profiles.users_of(plugin, None);
+        users.into_iter().any(|(scheduler_name, idx)| {
+            let profile = self.profiles.get_mut(scheduler_name);
+            profile.and_then(|profile| profile.get(idx)).is_some_and(is_absent)
+        })
     }
 
-    /// The number of owners whose pods are held, by plugin.
+    /// At most `n_most` owners whose pods are held for faults of a plugin that has a binary.
+    pub(crate) fn held(&self, n_most: usize) -> BTreeMap<OwnerId, HeldOwner> {
+        let plugins = self.held_owners();
+        let held = self.isolation.held(self.now());
+        held.filter(|(_, owner)| plugins.contains_key(&owner.plugin)).take(n_most).collect()
+    }
+
+    /// The number of owners whose pods are held, by plugin. While no binary of a plugin answers, its faults hold no
+    /// pods: pods pass without the plugin, or all pods wait for it.
     pub(crate) fn held_owners(&self) -> BTreeMap<String, usize> {
-        self.isolation.n_held(self.now())
+        let has_binary = |plugin: &str| {
+            let users = self.profiles.users_of(plugin, None);
+            users.into_iter().any(|(scheduler_name, idx)| self.plugin_binary(scheduler_name, idx).is_some())
+        };
+        let mut n_held = self.isolation.n_held(self.now());
+        n_held.retain(|plugin, _| has_binary(plugin));
+        n_held
     }
 
     fn owner_of(&self, pod: &Pod) -> OwnerId {
@@ -100,4 +119,9 @@ impl Context {
             self.with_queue(|queue, policy| queue.activate(&released, now, policy));
         }
     }
+}
+
+/// Whether the plugin has no binary and lets pods pass, for example because an operator disabled it.
+fn is_absent(plugin: &mut (dyn Plugin + 'static)) -> bool {
+    plugin.version().binary.is_none() && plugin.out_of_service().is_none()
 }

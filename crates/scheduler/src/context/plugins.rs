@@ -134,12 +134,16 @@ impl Context {
         }
     }
 
-    /// Handles the replacement of a plugin by this binary. Pods that the old binary held or rejected are tried again.
-    /// In the profiles in `ungated`, PreEnqueue plugins are asked about the pods about which they could not be asked
-    /// before.
+    /// Handles the replacement of a plugin by this binary, or by nothing. Pods that the old binary held or rejected are
+    /// tried again. In the profiles in `ungated`, PreEnqueue plugins are asked about the pods about which they could not
+    /// be asked before.
     pub(crate) fn plugin_replaced(&mut self, plugin: &str, binary: Option<BinaryId>, ungated: &[Sym]) {
         let now = self.now();
-        let held: Vec<PodUid> = binary.map_or_else(Vec::new, |binary| self.isolation.replaced(plugin, binary));
+        let held: Vec<PodUid> = match binary {
+            Some(binary) => self.isolation.replaced(plugin, binary),
+            None if self.lets_pods_pass(plugin) => self.isolation.passed(plugin),
+            None => Vec::new(),
+        };
         self.with_queue(|queue, policy| {
             if !ungated.is_empty() {
                 queue.check_gates(|pod| ungated.contains(&pod.scheduler_name), policy);

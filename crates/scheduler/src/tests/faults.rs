@@ -1,12 +1,14 @@
 //! Plugins that fault, and plugins that have used up their time.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use berth_framework::Point;
-use berth_model::{Digest, PodUid, api};
+use berth_framework::{
+    BuildError, DeltaSource, Grants, Hosted, Manifest, Plugin, PluginFactory, PluginVersion, Point, Points, Status,
+};
+use berth_model::{BinaryId, Digest, PodUid, api};
 use serde_json::json;
 
-use super::kit::{Bench, binds, events, pod, pod_maker};
+use super::kit::{Bench, Fake, Shared, binds, bound, events, pod, pod_maker};
 use crate::{Action, Event, HeldPods, PodRequest, Request, StatusChange, Supervision};
 
 fn owned(name: &str, owner: &str) -> api::Pod {
@@ -30,6 +32,59 @@ fn held(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<HeldPods> {
         _ => None,
     });
     held.expect("a notice")
+}
+
+/// A plugin without extension points. Without a binary, it stands for a plugin that an operator disabled.
+#[derive(Clone, Debug)]
+struct Idle {
+    manifest: Manifest,
+    binary: Option<BinaryId>,
+}
+
+impl Idle {
+    /// Lets this binary, or none, answer for `Fake` in all profiles.
+    fn swap(bench: &mut Bench, binary: Option<BinaryId>) {
+        let manifest = Manifest { name: "Fake".to_owned(), ..Manifest::default() };
+        let factory = Arc::new(Self { manifest, binary });
+        let ready = Event::plugin_ready(bench.scheduler.objects(), "Fake".to_owned(), None, factory, None);
+        bench.event(ready);
+    }
+}
+
+impl PluginFactory for Idle {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn points(&self) -> Points {
+        Points::default()
+    }
+    fn version(&self) -> PluginVersion {
+        Plugin::version(self)
+    }
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, BuildError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Plugin for Idle {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion { binary: self.binary, ..PluginVersion::native(&self.manifest) }
+    }
+    berth_framework::points!();
+    berth_framework::hooks!(Hosted);
+}
+
+impl Hosted for Idle {
+    fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+        Ok(())
+    }
+    fn out_of_service(&self) -> Option<Status> {
+        None
+    }
+    fn answered_badly(&mut self, _reason: &str) {}
 }
 
 fn conditions(actions: &[Action]) -> Vec<(String, String)> {
@@ -108,6 +163,35 @@ fn what_one_binary_faults_over_another_is_asked_about() {
     bench.swap("2");
     assert_eq!(binds(&bench.settle()).len(), 1);
     assert_eq!(fault(&mut bench, 1, Some("a")), None, "a record of its own");
+}
+
+#[test]
+fn faults_hold_no_pods_while_the_plugin_is_disabled() {
+    let script = Shared::default();
+    let mut profile = Bench::profile("berth", &script, Grants::ALL);
+    let binder = profile.add(Box::new(Fake::new("Binder", "1", &script)), "null", Grants::ALL);
+    Point::ALL.into_iter().for_each(|point| profile.want(point, binder));
+    let mut bench = Bench::with_profiles(vec![profile], script).and_nodes(1, 8);
+    let binary = BinaryId::Component(Digest::new([1; 32]));
+    Idle::swap(&mut bench, Some(binary));
+    bench.script(|script| script.broken_filter = true);
+    bench.apply(owned("a1", "a"));
+    bench.settle();
+    fault(&mut bench, 1, Some("a1"));
+    assert_eq!(fault(&mut bench, 1, Some("a1")), Some(60_000));
+    bench.script(|script| script.broken_filter = false);
+    bench.advance(15_000);
+    assert!(binds(&bench.settle()).is_empty(), "the pod is held");
+    assert_eq!(bench.scheduler.metrics().held_owners["Fake"], 1);
+    Idle::swap(&mut bench, None);
+    assert_eq!(bound(&bench.settle()), ["a1"], "the pod is tried at once");
+    assert!(!bench.scheduler.metrics().held_owners.contains_key("Fake"));
+    // The same binary would fault over these pods again.
+    Idle::swap(&mut bench, Some(binary));
+    bench.apply(owned("a2", "a"));
+    assert!(binds(&bench.settle()).is_empty(), "the pod is held");
+    bench.advance(45_000);
+    assert_eq!(bound(&bench.settle()), ["a2"], "the hold is over");
 }
 
 #[test]

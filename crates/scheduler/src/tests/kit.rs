@@ -470,7 +470,7 @@ impl Bench {
         Self::new().and_nodes(n_nodes, cpu)
     }
 
-    fn and_nodes(mut self, n_nodes: usize, cpu: u32) -> Self {
+    pub(super) fn and_nodes(mut self, n_nodes: usize, cpu: u32) -> Self {
         for index in 0..n_nodes {
             self.event(Event::NodeApplied(Box::new(node(&format!("n{index}"), cpu))));
         }
