@@ -286,8 +286,8 @@ async fn variables_for_the_scheduler_that_a_command_connects_to() {
     let (no_socket, no_server) = (("BERTH_ADMIN_SOCKET", ""), ("BERTH_SERVER", ""));
     let (at_socket, no_user) = (format!("no scheduler answers at {path}"), "no credentials");
     let both = "BERTH_ADMIN_SOCKET and BERTH_SERVER are both set: unset one, or give --socket or --server";
-    let cases = [
-        (&["--server", "a:1"][..], [home, socket, no_server], 2, no_user),
+    let cases: [(&[&str], [(&str, &str); 3], i32, &str); 6] = [
+        (&["--server", "a:1"], [home, socket, no_server], 2, no_user),
         (&["--socket", &path], [home, no_socket, server], 1, at_socket.as_str()),
         (
             &["--socket", &path, "--context", "a"],
