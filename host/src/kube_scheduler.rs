@@ -23,6 +23,7 @@ use berth_config::{
 };
 use berth_kube_flags::{FLAGS, FlagError, Given, Role};
 use berth_model::Features;
+use berth_plugin_cli::unless_empty;
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{KEPT_DECISIONS_MIB, Options};
 use berth_telemetry::klog::{self, KlogFormat, LogStreams, Verbosity, lines};
@@ -215,7 +216,8 @@ fn invocation(given: &Given) -> Result<Invocation> {
         metrics_address,
         metrics: metrics::read(given)?,
         page: None,
-        admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
+        admin_socket: path("admin-socket")
+            .or_else(|| std::env::var_os(unless_empty("BERTH_ADMIN_SOCKET")?).map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given, serving::DEFAULT_PORT, serving::own_cluster())?,
         gates: Gates::default(),

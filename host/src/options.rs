@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_config::{Overrides, Program, Usage, emulation::Emulation};
 use berth_kube_flags::ServingFlags;
 use berth_model::{Features, Release, duration::parse_duration};
-use berth_plugin_cli::Output;
+use berth_plugin_cli::{Output, unless_empty};
 use berth_plugin_host::PluginHostOptions;
 use berth_runtime::{
     KEPT_DECISIONS_MIB, Options,
@@ -86,7 +86,7 @@ pub(crate) struct Scheduling {
     pub metrics_address: Option<SocketAddr>,
     /// Unix socket for `berth plugin` and other commands on this machine; only the scheduler's user can connect
     /// [default: berth/admin.sock in the user's runtime directory]
-    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
+    #[arg(long, env = unless_empty("BERTH_ADMIN_SOCKET"), value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
     /// MiB of decisions to keep for `berth explain`; 0 keeps none
     #[arg(long, value_name = "MIB", default_value_t = KEPT_DECISIONS_MIB)]

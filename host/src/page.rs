@@ -19,7 +19,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse as _, Redirect, Response},
 };
-use berth_plugin_cli::block_on;
+use berth_plugin_cli::{block_on, unless_empty};
 use berth_serving::{admin_socket::default_path, endpoints::serve_on, secure_serving::PAGE};
 use berth_telemetry::chain;
 use clap::Args;
@@ -51,7 +51,7 @@ const MAX_FORM: usize = 3 << 20;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Page {
     /// The scheduler's --admin-socket [default: the socket of this user's scheduler]
-    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
+    #[arg(long, env = unless_empty("BERTH_ADMIN_SOCKET"), value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Loopback port to listen on; 0 picks a free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]

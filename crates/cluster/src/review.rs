@@ -9,6 +9,8 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 
+use crate::api_error::RequestFailure;
+
 /// Sends reviews with the scheduler's own rights. The scheduler must be allowed to create `tokenreviews` and
 /// `subjectaccessreviews`, as the role `system:auth-delegator` does.
 #[derive(Clone)]
@@ -44,25 +46,22 @@ pub enum AccessDecision {
 
 /// The API server did not answer the question.
 #[derive(Debug, thiserror::Error)]
-#[error("the API server did not answer the {review}")]
+#[error("the API server did not answer the {review}: {failure}")]
 pub struct ReviewError {
     review: &'static str,
-    #[source]
-    source: Box<kube::Error>,
+    /// The cause. It is not a source, because the text of kube's error has all fields of the answer's `Status`.
+    failure: Box<RequestFailure>,
 }
 
 impl ReviewError {
     /// The HTTP status of the answer; `None` if there was no answer.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
-        match &*self.source {
-            kube::Error::Api(status) => Some(status.code),
-            _ => None,
-        }
+        self.failure.code()
     }
 
-    pub(crate) fn new(review: &'static str, source: kube::Error) -> Self {
-        Self { review, source: Box::new(source) }
+    pub(crate) fn new(review: &'static str, error: kube::Error) -> Self {
+        Self { review, failure: Box::new(error.into()) }
     }
 }
 
@@ -301,7 +300,9 @@ mod tests {
         let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
         server.next().await.refuse(403, "Forbidden", "the scheduler may not ask");
         let error = asking.await.expect("no panic").expect_err("no answer");
-        assert_eq!(error.to_string(), "the API server did not answer the SubjectAccessReview");
+        let text = "the API server did not answer the SubjectAccessReview: the scheduler may not ask";
+        assert_eq!(error.to_string(), text);
+        assert!(std::error::Error::source(&error).is_none());
         assert_eq!(error.code(), Some(403));
     }
 }

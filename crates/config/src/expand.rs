@@ -12,6 +12,7 @@ use berth_model::PluginName;
 use crate::{
     error::Problems,
     merge::{ALL_PLUGINS, EnabledPlugin, PluginSelection, PluginSet},
+    nearest::nearest,
     point::{PluginCatalogue, configurable_points, points_with_keys},
 };
 
@@ -136,7 +137,7 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
                 continue;
             }
             // PreFilter is the first point that kube-scheduler expands, so its error is about PreFilter.
-            context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {}", not_found_advice(name)));
+            context.problems.add(&path, does_not_exist(Point::PreFilter, name, context.catalogue));
             continue;
         };
         let first_point = configurable_points().find(|point| points.contains(*point));
@@ -146,10 +147,17 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
     }
 }
 
-/// A missing plugin may still come from a plugins directory or a registry. The error is for a program without plugins
-/// directory and registry.
-fn not_found_advice(name: &str) -> String {
-    format!("correct the name, or give --plugins-dir DIR with {name}.wasm in it")
+/// The text begins with kube-scheduler's words. A missing plugin may still come from a plugins directory or a registry.
+/// The error is for a program without plugins directory and registry.
+fn does_not_exist(point: Point, name: &str, catalogue: &dyn PluginCatalogue) -> String {
+    let known = catalogue.names();
+    let meant = nearest(name, &known.iter().map(PluginName::as_str).collect::<Vec<_>>());
+    let meant = meant.map(|meant| format!(" (did you mean {meant:?}?)")).unwrap_or_default();
+    format!(
+        "{}Plugin {name:?} does not exist{meant}: correct the name, give --plugins-dir DIR with {name}.wasm in it, \
+         or give --plugin-config FILE with the `source` of {name}",
+        point.as_str()
+    )
 }
 
 fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
@@ -163,7 +171,7 @@ fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
                 }
                 already_registered(point, name)
             }
-            None => format!("{}Plugin {name:?} does not exist: {}", point.as_str(), not_found_advice(name)),
+            None => does_not_exist(point, name, context.catalogue),
             Some(points) if !points.contains(point) => does_not_extend(point, name, points),
             Some(_) if !seen.insert(name) => already_registered(point, name),
             Some(_) => continue,

@@ -40,6 +40,7 @@ mod error;
 pub mod feature_gates;
 mod fields;
 mod names;
+mod nearest;
 mod useless_names;
 
 pub use build::ProvidedPlugin;
@@ -50,6 +51,7 @@ pub use extender::{Extender, ExtenderTls, ManagedResource};
 pub use in_tree::{InTree, missing_plugins, points_of_missing_plugin};
 pub use leader::LeaderElection;
 pub use named_points::NamedPoints;
+pub use nearest::nearest;
 pub use plugin_host::{
     Execution, FailurePolicy, FileSettings, KeylessSettings, KeylessSubject, PLUGIN_HOST_API_VERSION, PluginGrants,
     PluginHostConfigError, PluginHostSettings, PluginLimits, PluginSettings, PluginSource, PluginTermsError, Probation,
@@ -61,4 +63,4 @@ pub use profile::Profile;
 pub use running::RunningConfiguration;
 pub use settings::{ClientConnection, Overrides, Program, Settings};
 pub use tracing::TracingSettings;
-pub use useless_names::{UselessName, nearest};
+pub use useless_names::UselessName;

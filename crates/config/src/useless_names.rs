@@ -6,7 +6,7 @@ use std::fmt;
 use berth_model::PluginName;
 use serde_json::Value;
 
-use crate::{PluginCatalogue, PluginHostSettings, Profile, Settings, merge::ALL_PLUGINS};
+use crate::{PluginCatalogue, PluginHostSettings, Profile, Settings, merge::ALL_PLUGINS, nearest::nearest};
 
 /// A name that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,17 +165,6 @@ fn named<'a>(path: &str, list: &'a Value) -> impl Iterator<Item = (String, &'a s
         .iter()
         .enumerate()
         .filter_map(move |(at, entry)| Some((format!("{path}[{at}].name"), entry["name"].as_str()?)))
-}
-
-/// The known name that is closest to another name, if it is close enough: at most a third of the letters may differ.
-/// Capital letters count as small letters.
-#[must_use]
-pub fn nearest(name: &str, known: &[&str]) -> Option<String> {
-    let lower = name.to_lowercase();
-    let distance = |known: &str| strsim::damerau_levenshtein(&lower, &known.to_lowercase());
-    let others = known.iter().filter(|known| **known != name);
-    let (distance, nearest) = others.map(|known| (distance(known), *known)).min()?;
-    (distance <= name.chars().count() / 3).then(|| nearest.to_owned())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod blocking;
 mod describe;
 mod list;
 mod one;
+mod option_value;
 mod order;
 mod output;
 mod schema;
@@ -23,6 +24,7 @@ pub use self::{
     admin_client::AdminClient,
     blocking::{block_on, block_on_runtime},
     one::Server,
+    option_value::unless_empty,
     output::Output,
     schema::{SchemaName, print as print_schema},
 };

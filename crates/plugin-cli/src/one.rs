@@ -1,37 +1,56 @@
 //! The options that choose a scheduler and one of its plugins.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use berth_cluster::{ConnectOptions, USER_AGENT};
+use berth_config::Usage;
 use berth_serving::admin_socket;
-use clap::Args;
+use clap::{
+    Args, ValueHint,
+    builder::{PathBufValueParser, StringValueParser},
+};
 
-use crate::{admin_client::AdminClient, output::Output};
+use crate::{
+    admin_client::AdminClient,
+    option_value::{OptionValue, OptionValueParser, unless_empty},
+    output::Output,
+};
 
 /// The scheduler to connect to, and the user.
 #[derive(Args, Debug)]
 pub struct Server {
     /// The scheduler's --admin-socket [default: the socket of this user's scheduler]
-    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
-    pub(crate) socket: Option<PathBuf>,
+    #[arg(
+        long,
+        env = unless_empty("BERTH_ADMIN_SOCKET"),
+        value_name = "PATH",
+        value_parser = OptionValueParser(PathBufValueParser::new()),
+        value_hint = ValueHint::AnyPath
+    )]
+    socket: Option<OptionValue<PathBuf>>,
     /// HTTPS address of a scheduler with --secure-port, to use instead of the socket
-    #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", conflicts_with = "socket")]
-    pub(crate) server: Option<String>,
+    #[arg(
+        long,
+        env = unless_empty("BERTH_SERVER"),
+        value_name = "HOST:PORT",
+        value_parser = OptionValueParser(StringValueParser::new())
+    )]
+    server: Option<OptionValue<String>>,
     /// With --server: a file with the bearer token of a user with the necessary rights [default: the user of
     /// --kubeconfig]
     #[arg(long, value_name = "FILE", requires_all = ["server", "certificate_authority"], conflicts_with_all = ["kubeconfig", "context"])]
-    pub(crate) token_file: Option<PathBuf>,
+    token_file: Option<PathBuf>,
     /// With --server: a file with the certificate authorities of the scheduler's certificate, or with the scheduler's
     /// certificate itself [default: the certificate authorities of the kubeconfig's cluster]
     #[arg(long, value_name = "FILE", requires = "server")]
-    pub(crate) certificate_authority: Option<PathBuf>,
+    certificate_authority: Option<PathBuf>,
     /// With --server: kubeconfig file of a user with the necessary rights [default: $KUBECONFIG, ~/.kube/config]
     #[arg(long, value_name = "FILE", requires = "server")]
-    pub(crate) kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<PathBuf>,
     /// With --server: context of the kubeconfig file
     #[arg(long, value_name = "NAME", requires = "server")]
-    pub(crate) context: Option<String>,
+    context: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -45,14 +64,26 @@ pub struct One {
     pub(crate) output: Output,
 }
 
+/// The place where the scheduler listens.
+#[derive(Debug, PartialEq, Eq)]
+enum Target<'a> {
+    /// The path of the socket; `None` for the socket of this user's scheduler.
+    Socket(Option<&'a Path>),
+    /// The address for HTTPS.
+    Server(&'a str),
+}
+
 impl Server {
     /// Makes the client for the chosen scheduler.
     ///
     /// # Errors
-    /// The address, the file of the token or the kubeconfig cannot be used.
+    /// The options contradict each other, or the address, the file of the token or the kubeconfig cannot be used.
     pub async fn client(&self) -> Result<AdminClient> {
-        let Some(server) = &self.server else {
-            return Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(admin_socket::default_path)));
+        let server = match self.target()? {
+            Target::Socket(path) => {
+                return Ok(AdminClient::on_socket(path.map_or_else(admin_socket::default_path, Path::to_path_buf)));
+            }
+            Target::Server(server) => server,
         };
         if let (Some(token), Some(authority)) = (&self.token_file, &self.certificate_authority) {
             return AdminClient::over_https(server, token, authority);
@@ -65,5 +96,84 @@ impl Server {
             ..ConnectOptions::default()
         };
         AdminClient::as_user(server, user).await
+    }
+
+    /// Chooses between the socket and the server. Clap cannot do this: it treats a variable like an option.
+    fn target(&self) -> Result<Target<'_>, Usage> {
+        let Some(server) = &self.server else {
+            return Ok(Target::Socket(self.socket.as_ref().map(|socket| socket.value.as_path())));
+        };
+        let Some(socket) = &self.socket else { return Ok(Target::Server(&server.value)) };
+        match (socket.is_on_command_line, server.is_on_command_line) {
+            (false, true) => Ok(Target::Server(&server.value)),
+            (true, false) => match self.option_of_server() {
+                Some(option) => Err(Usage(format!("{option} cannot be used with --socket"))),
+                None => Ok(Target::Socket(Some(&socket.value))),
+            },
+            (true, true) => Err(Usage("--server cannot be used with --socket".to_owned())),
+            (false, false) => Err(Usage(
+                "BERTH_ADMIN_SOCKET and BERTH_SERVER are both set: unset one, or give --socket or --server".to_owned(),
+            )),
+        }
+    }
+
+    /// An option on the command line that is only for `--server`.
+    fn option_of_server(&self) -> Option<&'static str> {
+        let options = [
+            ("--token-file", self.token_file.is_some()),
+            ("--certificate-authority", self.certificate_authority.is_some()),
+            ("--kubeconfig", self.kubeconfig.is_some()),
+            ("--context", self.context.is_some()),
+        ];
+        options.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        server: Server,
+    }
+
+    /// A command line, with the values of the two variables.
+    fn server(arguments: &[&str], socket: Option<&str>, server: Option<&str>) -> Server {
+        let mut given = Cli::try_parse_from(["berth"].iter().chain(arguments)).expect("a command line").server;
+        if let Some(value) = socket {
+            given.socket.get_or_insert(OptionValue { value: value.into(), is_on_command_line: false });
+        }
+        if let Some(value) = server {
+            given.server.get_or_insert(OptionValue { value: value.into(), is_on_command_line: false });
+        }
+        given
+    }
+
+    #[test]
+    fn an_option_wins_over_the_variable_of_the_other_option() {
+        let (socket, address) = (Some("/variable"), Some("variable:1"));
+        let over_socket = server(&["--server", "a:1"], socket, None);
+        assert_eq!(over_socket.target().expect("a target"), Target::Server("a:1"));
+        let over_server = server(&["--socket", "/a"], None, address);
+        assert_eq!(over_server.target().expect("a target"), Target::Socket(Some(Path::new("/a"))));
+        let over_both = server(&["--server", "a:1"], socket, address);
+        assert_eq!(over_both.target().expect("a target"), Target::Server("a:1"));
+        let of_variable = server(&[], None, address);
+        assert_eq!(of_variable.target().expect("a target"), Target::Server("variable:1"));
+
+        let refused = |server: Server| server.target().expect_err("a contradiction").0;
+        let both = "BERTH_ADMIN_SOCKET and BERTH_SERVER are both set: unset one, or give --socket or --server";
+        assert_eq!(refused(server(&[], socket, address)), both);
+        assert_eq!(
+            refused(server(&["--server", "a:1", "--socket", "/a"], None, None)),
+            "--server cannot be used with --socket"
+        );
+        let mut with_kubeconfig = server(&["--socket", "/a"], None, address);
+        with_kubeconfig.kubeconfig = Some("config".into());
+        assert_eq!(refused(with_kubeconfig), "--kubeconfig cannot be used with --socket");
     }
 }

@@ -7,7 +7,7 @@
 mod rotating_file;
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -92,6 +92,20 @@ pub enum By {
     Scheduler,
     /// The plugin itself asked for the change.
     Plugin,
+}
+
+/// The text for the log: the words of the audit log, with the name of an operator.
+impl fmt::Display for By {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Operator { user } => write!(formatter, "operator {user}"),
+            Self::PluginsDirectory => formatter.write_str("pluginsDirectory"),
+            Self::Registry => formatter.write_str("registry"),
+            Self::PluginConfig => formatter.write_str("pluginConfig"),
+            Self::Scheduler => formatter.write_str("scheduler"),
+            Self::Plugin => formatter.write_str("plugin"),
+        }
+    }
 }
 
 /// The event that an entry is about.
@@ -426,7 +440,9 @@ mod tests {
             By::Plugin,
         ];
         for cause in causes {
+            let text = cause.to_string();
             let cause = serde_json::to_value(cause).expect("JSON");
+            assert_eq!(text.split(' ').next(), cause["by"].as_str(), "the log and the audit log use the same words");
             assert!(listed.contains(cause["by"].as_str().expect("a name")), "audit.md does not list {cause}");
         }
     }

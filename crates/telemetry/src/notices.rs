@@ -375,7 +375,7 @@ impl Notice {
                 let event = event.filter(|_| refused.is_none());
                 let fields = Fields {
                     order: Some(order),
-                    by: Some(format!("{by:?}")),
+                    by: Some(by.to_string()),
                     reason: refused.clone(),
                     ..Fields::default()
                 };

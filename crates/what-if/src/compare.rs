@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::{
-    outcome::{Placed, PodOutcome},
+    outcome::{Placed, PodOutcome, RefusalReason},
     report::API_VERSION,
 };
 
@@ -45,7 +45,8 @@ pub struct MovedPod {
     /// The result for the pod with the second configuration.
     pub second: Side,
     /// The plugin with the largest difference between its answers about the two nodes. It is absent if no plugin's
-    /// answers differ, for example because earlier pods took other nodes.
+    /// answers differ, for example because earlier pods took other nodes, or because one configuration has no profile for
+    /// the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
 }
@@ -56,6 +57,9 @@ pub struct MovedPod {
 pub struct Side {
     /// The node that the pod gets; absent if the pod stays pending.
     pub node: Option<String>,
+    /// The reason why the pod stays pending; absent if the pod gets a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<RefusalReason>,
     /// The answers of the plugins about the pod's own node, and about its node with the other configuration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<NodeAnswer>,
@@ -157,6 +161,7 @@ impl Comparison {
             let key = (one.namespace.clone(), one.name.clone());
             let side = |pod: &PodOutcome, answers: &mut Answers| Side {
                 node: pod.node.clone(),
+                refusal: pod.refusal.as_ref().map(|refusal| refusal.reason),
                 answers: answers.0.remove(&key).unwrap_or_default(),
             };
             let (first, second) = (side(one, &mut of_first), side(other, &mut of_second));

@@ -11,8 +11,8 @@ use berth_config::Usage;
 use berth_plugin_cli::table;
 use berth_simulator::Simulator;
 use berth_what_if::{
-    Arrival, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod, Questions, WhatIfAnswer,
-    WhatIfRequest, consolidate, drain, how_many, place_and_ask,
+    Arrival, Cluster, Comparison, Consolidation, Drain, HowMany, Move, MovedPod, Questions, RefusalReason,
+    WhatIfAnswer, WhatIfRequest, consolidate, drain, how_many, place_and_ask,
 };
 use clap::Args;
 
@@ -279,13 +279,9 @@ fn show_comparison(out: &mut io::StdoutLock<'_>, answer: &Comparison) -> Result<
     rows.set_header(["NAMESPACE", "POD", "FIRST", "SECOND", "PLUGIN"]);
     for MovedPod { namespace, name, first, second, plugin } in &answer.moved {
         let node = |node: &Option<String>| node.clone().unwrap_or_else(|| "<pending>".to_owned());
-        rows.add_row([
-            namespace,
-            name,
-            &node(&first.node),
-            &node(&second.node),
-            plugin.as_deref().unwrap_or("<earlier pods>"),
-        ]);
+        let is_without_profile = [first, second].iter().any(|side| side.refusal == Some(RefusalReason::NotServed));
+        let cause = if is_without_profile { "<no profile>" } else { "<earlier pods>" };
+        rows.add_row([namespace, name, &node(&first.node), &node(&second.node), plugin.as_deref().unwrap_or(cause)]);
     }
     writeln!(out, "{}\n", table::text(&rows))?;
     writeln!(out, "{} pods are placed alike, {} are not", answer.alike, answer.moved.len())?;

@@ -277,6 +277,37 @@ async fn steering_the_plugins_of_nobody() {
 }
 
 #[tokio::test]
+async fn variables_for_the_scheduler_that_a_command_connects_to() {
+    let dir = folder(&[]);
+    let path = dir.path().join("nobody.sock").display().to_string();
+    let home = dir.path().display().to_string();
+    let (home, socket, server) =
+        (("HOME", home.as_str()), ("BERTH_ADMIN_SOCKET", path.as_str()), ("BERTH_SERVER", "variable:1"));
+    let (no_socket, no_server) = (("BERTH_ADMIN_SOCKET", ""), ("BERTH_SERVER", ""));
+    let (at_socket, no_user) = (format!("no scheduler answers at {path}"), "no credentials");
+    let both = "BERTH_ADMIN_SOCKET and BERTH_SERVER are both set: unset one, or give --socket or --server";
+    let cases: [(&[&str], [(&str, &str); 3], i32, &str); 6] = [
+        (&["--server", "a:1"], [home, socket, no_server], 2, no_user),
+        (&["--socket", &path], [home, no_socket, server], 1, at_socket.as_str()),
+        (
+            &["--socket", &path, "--context", "a"],
+            [home, no_socket, server],
+            2,
+            "--context cannot be used with --socket",
+        ),
+        (&[], [home, socket, no_server], 1, at_socket.as_str()),
+        (&[], [home, no_socket, server], 2, no_user),
+        (&[], [home, socket, server], 2, both),
+    ];
+    for (arguments, variables, code, part) in cases {
+        let arguments = ["plugin", "list"].iter().chain(arguments);
+        let ended = Process::berth_with(arguments, &variables).ended(LIMIT).await;
+        assert_eq!(ended.status.code(), Some(code), "{variables:?}: {}", ended.err);
+        assert!(ended.err.contains(part), "{variables:?}: {}", ended.err);
+    }
+}
+
+#[tokio::test]
 async fn address_that_is_taken() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();

@@ -182,6 +182,27 @@ async fn two_configurations_are_compared() {
     assert!(!moved.is_empty() && answer["byPlugin"]["NodeResourcesFit"].as_u64() > Some(0), "{answer}");
 }
 
+#[tokio::test]
+async fn a_pod_that_only_one_configuration_serves_is_told_from_pods_that_others_displaced() {
+    let dir = dir();
+    let config = |name: &str| {
+        format!(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: \
+             {name}\n"
+        )
+    };
+    let (first, second) =
+        (write(&dir, "first.yaml", &config("another")), write(&dir, "second.yaml", &config("default-scheduler")));
+    let cluster = write(&dir, "cluster.yaml", &[node("n1", "west"), replicas(1)].concat());
+    let arguments = ["-f", &cluster, "--config", &first, "--compare", &second];
+    let table = simulate(&arguments).await;
+    assert!(table.status.success() && table.out.contains("<pending>"), "{}{}", table.out, table.err);
+    assert!(table.out.contains("<no profile>") && !table.out.contains("<earlier pods>"), "{}", table.out);
+    let answer = answer(&arguments).await;
+    let pod = &answer["moved"][0];
+    assert_eq!((&pod["first"]["refusal"], &pod["second"]["node"]), (&"NotServed".into(), &"n1".into()), "{answer}");
+}
+
 /// A node with room for some pods. It may already have the image of a volume.
 fn node_with(name: &str, cpu: u32, images: &str) -> String {
     format!(

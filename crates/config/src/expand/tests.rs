@@ -161,8 +161,23 @@ fn own_list_goes_first_only_for_what_multi_point_shares() {
 }
 
 #[test]
+fn a_misspelt_plugin_is_refused_with_the_nearest_name() {
+    for (key, kind) in [("multiPoint", "PreFilterPlugin"), ("filter", "FilterPlugin")] {
+        check_error(
+            &json!({ key: { "enabled": [{ "name": "NodeResourceFit" }] } }),
+            &format!(
+                "profile: plugins.{key}: {kind} \"NodeResourceFit\" does not exist (did you mean \
+                 \"NodeResourcesFit\"?): correct the name, give --plugins-dir DIR with NodeResourceFit.wasm in it, or \
+                 give --plugin-config FILE with the `source` of NodeResourceFit"
+            ),
+        );
+    }
+}
+
+#[test]
 fn impossible_selections_are_refused_in_kube_scheduler_words() {
-    let advice = "correct the name, or give --plugins-dir DIR with Nope.wasm in it";
+    let advice = "correct the name, give --plugins-dir DIR with Nope.wasm in it, or give --plugin-config FILE with the \
+                  `source` of Nope";
     check_error(
         &json!({ "multiPoint": { "enabled": [{ "name": "Nope" }] } }),
         &format!("profile: plugins.multiPoint: PreFilterPlugin \"Nope\" does not exist: {advice}"),

@@ -21,6 +21,7 @@ use notify_debouncer_full::{
 
 use self::opinion::StatusWatcher;
 use super::{build, project};
+use crate::option_value::unless_empty;
 
 /// Editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);
@@ -44,7 +45,7 @@ pub struct Dev {
     plugins_dir: PathBuf,
     /// The scheduler's --admin-socket, to show whether the scheduler accepts the plugin [default: the socket of this
     /// user's scheduler]
-    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
+    #[arg(long, env = unless_empty("BERTH_ADMIN_SOCKET"), value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 

@@ -227,7 +227,10 @@ fn load_from(binary: Binary, title: &str, file: Option<&Path>) -> Result<Loaded>
     let engine = engine()?;
     let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();
     if !is_compiled && binary.bytes().len() > LONG_TO_COMPILE {
-        eprintln!("compiling {title}: this takes 10 to 30 seconds, because no compiled form of it is cached");
+        eprintln!(
+            "compiling {title}: this takes some seconds, for Python up to half a minute, because no compiled form of it \
+             is cached"
+        );
     }
     let factory = engine.load(&binary).map_err(|error| {
         let places = match &error {

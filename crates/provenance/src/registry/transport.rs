@@ -37,6 +37,10 @@ pub(crate) struct Transport {
 pub(crate) enum TransportError {
     #[error("{0}")]
     Failed(String),
+    #[error(
+        "{0}; if the registry speaks HTTP, give --plain-http, or set plainHTTP in the registry's entry of `registries`"
+    )]
+    WithoutTls(String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
     #[error("the answer is longer than {0} bytes")]
@@ -143,6 +147,26 @@ fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     if certificates.is_empty() { Err(io::Error::other("it contains no CERTIFICATE in PEM")) } else { Ok(certificates) }
 }
 
+/// Whether a connection failed because the host answered a TLS handshake with something else, or closed the connection.
+fn is_without_tls(error: &dyn std::error::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // hyper-rustls wraps the error of a handshake in a second `io::Error`. Errors of TCP have another type.
+        let outer = error.downcast_ref::<io::Error>();
+        if let Some(handshake) = outer.and_then(|outer| outer.get_ref()?.downcast_ref::<io::Error>()) {
+            return match handshake.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+                Some(refusal) => matches!(refusal, rustls::Error::InvalidMessage(_)),
+                None => matches!(
+                    handshake.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                ),
+            };
+        }
+        cause = error.source();
+    }
+    false
+}
+
 fn failed(error: &dyn std::error::Error) -> TransportError {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -151,7 +175,7 @@ fn failed(error: &dyn std::error::Error) -> TransportError {
         text.push_str(&error.to_string());
         cause = error.source();
     }
-    TransportError::Failed(text)
+    if is_without_tls(error) { TransportError::WithoutTls(text) } else { TransportError::Failed(text) }
 }
 
 #[cfg(test)]

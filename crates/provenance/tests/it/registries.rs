@@ -53,6 +53,27 @@ async fn what_is_pushed_is_pulled_by_tag_and_by_digest() {
 }
 
 #[tokio::test]
+async fn a_registry_without_tls_is_reported_with_the_option_for_it() {
+    let advice = "; if the registry speaks HTTP, give --plain-http, or set plainHTTP in the registry's entry of \
+                  `registries`";
+    let registry = TestRegistry::start().await.unwrap();
+    let error = failure(&puller(Vec::new(), None), &reference(&registry, "zone:1")).await;
+    assert!(error.contains("cannot be queried") && error.ends_with(advice), "{error}");
+
+    // Some servers close the connection without an answer.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let name: Reference = format!("{}/zone:1", listener.local_addr().unwrap()).parse().unwrap();
+    let closing = tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    let error = failure(&puller(Vec::new(), None), &name).await;
+    assert!(error.ends_with(advice), "{error}");
+
+    closing.abort();
+    assert!(closing.await.unwrap_err().is_cancelled());
+    let error = failure(&puller(Vec::new(), None), &name).await;
+    assert!(error.contains("cannot be queried") && !error.contains("plainHTTP"), "{error}");
+}
+
+#[tokio::test]
 async fn the_cache_serves_while_the_registry_is_away() {
     let registry = TestRegistry::start().await.unwrap();
     let manifest = pushed(&registry, "zone:1", b"component").await;

@@ -64,6 +64,14 @@ fn time_reports() -> Vec<Notice> {
 }
 
 #[test]
+fn the_log_names_the_operator_of_an_order() {
+    let by = By::Operator { user: "ann".to_owned() };
+    let ordered = Notice::Ordered { order: "reload", by, refused: None, standing: String::new() };
+    let line = ordered.row("NAME").log.expect("a line");
+    assert_eq!(line.fields.by.as_deref(), Some("operator ann"));
+}
+
+#[test]
 fn the_guide_lists_the_notes_of_events() {
     let section = GUIDE.split("\n### Notes of events\n").nth(1).and_then(|rest| rest.split("\n### ").next());
     let rows = section.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" | "));
