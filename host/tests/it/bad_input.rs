@@ -286,25 +286,19 @@ async fn variables_for_the_scheduler_that_a_command_connects_to() {
     let (no_socket, no_server) = (("BERTH_ADMIN_SOCKET", ""), ("BERTH_SERVER", ""));
     let (at_socket, no_user) = (format!("no scheduler answers at {path}"), "no credentials");
     let both = "BERTH_ADMIN_SOCKET and BERTH_SERVER are both set: unset one, or give --socket or --server";
-    let cases: [(&[&str], [(&str, &str); 3], i32, &str); 6] = [
-        (&["--server", "a:1"], [home, socket, no_server], 2, no_user),
-        (&["--socket", &path], [home, no_socket, server], 1, at_socket.as_str()),
-        (
-            &["--socket", &path, "--context", "a"],
-            [home, no_socket, server],
-            2,
-            "--context cannot be used with --socket",
-        ),
-        (&[], [home, socket, no_server], 1, at_socket.as_str()),
-        (&[], [home, no_socket, server], 2, no_user),
-        (&[], [home, socket, server], 2, both),
-    ];
-    for (arguments, variables, code, part) in cases {
+    let is_refused = async |arguments: &[&str], variables: [(&str, &str); 3], code, part: &str| {
         let arguments = ["plugin", "list"].iter().chain(arguments);
         let ended = Process::berth_with(arguments, &variables).ended(LIMIT).await;
         assert_eq!(ended.status.code(), Some(code), "{variables:?}: {}", ended.err);
         assert!(ended.err.contains(part), "{variables:?}: {}", ended.err);
-    }
+    };
+    is_refused(&["--server", "a:1"], [home, socket, no_server], 2, no_user).await;
+    is_refused(&["--socket", &path], [home, no_socket, server], 1, &at_socket).await;
+    let excluded = "--context cannot be used with --socket";
+    is_refused(&["--socket", &path, "--context", "a"], [home, no_socket, server], 2, excluded).await;
+    is_refused(&[], [home, socket, no_server], 1, &at_socket).await;
+    is_refused(&[], [home, no_socket, server], 2, no_user).await;
+    is_refused(&[], [home, socket, server], 2, both).await;
 }
 
 #[tokio::test]
