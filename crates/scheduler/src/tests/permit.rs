@@ -355,3 +355,38 @@ fn what_permit_waits_to_see_is_told_too() {
     );
     assert_eq!(told, [("WaitingOnPermit".to_owned(), note)]);
 }
+
+#[test]
+fn pods_that_one_answer_releases_go_on_some_at_a_time() {
+    let mut bench = Bench::with_nodes(1, 30_000);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(60_000)));
+    let n_held = crate::Scheduler::EVENTS_PER_TURN + 100;
+    for number in 0..n_held {
+        bench.apply(pod(&format!("held-{number}"), 1));
+    }
+    bench.settle();
+    bench.script(|script| {
+        script.permit = None;
+        let allow = |number| Effect::Allow { uid: format!("uid-held-{number}") };
+        script.permit_effects = (0..n_held).map(allow).collect();
+    });
+    bench.apply(pod("releases", 1));
+    bench.apply(pod("other", 1));
+    let mut sent: Vec<Action> = Vec::new();
+    let names = |sent: &[Action]| binds(sent).into_iter().map(|(pod, _)| pod).collect::<Vec<String>>();
+    while !names(&sent).contains(&"other".to_owned()) {
+        assert!(bench.scheduler.run(bench.now, false));
+        sent.extend(bench.scheduler.drain_actions());
+    }
+    assert!(binds(&sent).len() < 50, "the other pod's binding need not wait behind all of them");
+    let mut n_answered = 0;
+    while n_answered < n_held + 2 {
+        sent.extend(bench.settle());
+        let unanswered = names(&sent).split_off(n_answered);
+        assert!(!unanswered.is_empty(), "answers have more of them go on");
+        n_answered += unanswered.len();
+        for name in unanswered {
+            bench.event(bind_finished(&sent, &name, Ok(())));
+        }
+    }
+}

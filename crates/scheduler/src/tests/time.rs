@@ -21,7 +21,7 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
 use serde_json::json;
 
-use super::kit::{Bench, Fake, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
+use super::kit::{Bench, Fake, Shared, assigned, binds, events, node, pod, pod_maker, terminating};
 use crate::{Action, Event, PluginEffects, PodRequest, Request};
 
 /// The calls that a [`Watched`] plugin got.
@@ -458,17 +458,24 @@ impl Clock for Hand {
     }
 }
 
-#[test]
-fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
-    let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
+/// A cluster of one node whose clock is the returned [`Hand`]. The time of "Watched" is charged, and the returned account
+/// charges the plugin "Other".
+fn with_accounts(profile: Profile, seen: &Mutex<Seen>) -> (Bench, Hand, PluginAccount) {
     let hand = Hand::default();
     let time = SchedulingTime::new(Box::new(hand.clone()));
     seen.lock().expect("one thread").account = Some(time.plugin("Watched"));
-    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
     let other = time.plugin("Other");
+    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
     bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(hand.clone()), 1);
     bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
     bench.event(Event::Synced);
+    (bench, hand, other)
+}
+
+#[test]
+fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
+    let (profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
+    let (mut bench, hand, other) = with_accounts(profile, &seen);
     let filtered = || seen.lock().expect("one thread").filtered.clone();
     bench.apply(pod("big", 1));
     bench.settle();
@@ -493,14 +500,7 @@ fn a_pod_for_which_a_plugin_takes_long_leaves_it_time_for_others() {
 fn a_pod_waits_for_the_plugin_that_took_long_and_for_no_other_plugin_of_its_profile() {
     let (mut profile, seen) = watched_profile(&[Point::Filter, Point::Bind]);
     profile.add(Box::new(Fake::new("Other", "1", &Shared::default())), "null", Grants::ALL);
-    let hand = Hand::default();
-    let time = SchedulingTime::new(Box::new(hand.clone()));
-    seen.lock().expect("one thread").account = Some(time.plugin("Watched"));
-    let mut bench = Bench::with_profiles(vec![profile], Shared::default());
-    let other = time.plugin("Other");
-    bench.scheduler = bench.scheduler.with_time(time).with_clock(Arc::new(hand.clone()), 1);
-    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
-    bench.event(Event::Synced);
+    let (mut bench, hand, other) = with_accounts(profile, &seen);
     bench.apply(pod("big", 1));
     bench.settle();
     hand.0.store(2_000, Ordering::Relaxed);
@@ -569,39 +569,4 @@ fn a_plugin_is_asked_at_its_gate_although_others_use_up_every_turn() {
         sent.extend(bench.scheduler.drain_actions());
     }
     assert_eq!(binds(&sent).into_iter().map(|(pod, _)| pod).collect::<Vec<_>>(), ["gated"]);
-}
-
-#[test]
-fn pods_that_one_answer_releases_go_on_some_at_a_time() {
-    let mut bench = Bench::with_nodes(1, 30_000);
-    bench.script(|script| script.permit = Some(PermitVerdict::Wait(60_000)));
-    let n_held = crate::Scheduler::EVENTS_PER_TURN + 100;
-    for number in 0..n_held {
-        bench.apply(pod(&format!("held-{number}"), 1));
-    }
-    bench.settle();
-    bench.script(|script| {
-        script.permit = None;
-        let allow = |number| Effect::Allow { uid: format!("uid-held-{number}") };
-        script.permit_effects = (0..n_held).map(allow).collect();
-    });
-    bench.apply(pod("releases", 1));
-    bench.apply(pod("other", 1));
-    let mut sent: Vec<Action> = Vec::new();
-    let names = |sent: &[Action]| binds(sent).into_iter().map(|(pod, _)| pod).collect::<Vec<String>>();
-    while !names(&sent).contains(&"other".to_owned()) {
-        assert!(bench.scheduler.run(bench.now, false));
-        sent.extend(bench.scheduler.drain_actions());
-    }
-    assert!(binds(&sent).len() < 50, "the other pod's binding need not wait behind all of them");
-    let mut n_answered = 0;
-    while n_answered < n_held + 2 {
-        sent.extend(bench.settle());
-        let unanswered = names(&sent).split_off(n_answered);
-        assert!(!unanswered.is_empty(), "answers have more of them go on");
-        n_answered += unanswered.len();
-        for name in unanswered {
-            bench.event(bind_finished(&sent, &name, Ok(())));
-        }
-    }
 }
