@@ -279,7 +279,7 @@ async fn steering_the_plugins_of_nobody() {
 #[tokio::test]
 async fn variables_for_the_scheduler_that_a_command_connects_to() {
     let dir = folder(&[]);
-    let path = dir.path().join("nobody.sock").display().to_string();
+    let path = dir.path().join("absent.sock").display().to_string();
     let home = dir.path().display().to_string();
     let (home, socket, server) =
         (("HOME", home.as_str()), ("BERTH_ADMIN_SOCKET", path.as_str()), ("BERTH_SERVER", "variable:1"));

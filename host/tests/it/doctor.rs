@@ -296,7 +296,7 @@ async fn a_cluster_or_scheduler_that_does_not_answer_is_a_problem() {
 const ACCOUNT: &str = "system:serviceaccount:kube-system:berth";
 
 /// Answers as an API server on which only the service account has rights, and only as a member of the groups `a` and
-/// `b`. Users may impersonate nobody else.
+/// `b`. The server refuses to impersonate any other user.
 async fn answer(request: Request) -> Response {
     let sent = |name: &str| -> Vec<String> {
         let values = request.headers().get_all(name).iter();

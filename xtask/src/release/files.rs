@@ -105,7 +105,7 @@ fn changes(tag_before: Option<&str>, commits_since: impl FnOnce(&str) -> Result<
 }
 
 /// The tag of the previous release. `tags` has one tag on each line, the newest version first. Only the notes of a
-/// pre-release begin at another pre-release: most users install none.
+/// pre-release begin at another pre-release, because most users install no pre-releases.
 fn tag_before<'a>(tags: &'a str, version: &str) -> Option<&'a str> {
     let own = format!("v{version}");
     let is_pre_release = |version: &str| version.contains('-');
