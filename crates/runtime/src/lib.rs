@@ -15,6 +15,8 @@ mod explain;
 mod extenders;
 mod follower;
 mod front;
+#[cfg(test)]
+mod heard;
 mod informers;
 mod kept_plugins;
 mod log_lines;

@@ -1,6 +1,6 @@
 //! Tests of the executor against an API server that the test simulates.
 
-use std::{collections::BTreeSet, fmt, future::IntoFuture as _, path::PathBuf, sync::Mutex, time::Duration};
+use std::{collections::BTreeSet, future::IntoFuture as _, path::PathBuf, time::Duration};
 
 use axum::{
     Json, Router,
@@ -19,14 +19,10 @@ use berth_telemetry::{
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tracing::{
-    Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-    subscriber,
-};
+use tracing::Level;
 
 use super::*;
+use crate::heard::{self, Heard};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -66,6 +62,7 @@ impl Bench {
     }
 
     async fn with(audit: AuditLog, rate: RequestRate) -> Self {
+        heard::install();
         let (release, released) = watch::channel(false);
         let (sender, changed) = mpsc::unbounded_channel();
         let hang = move |Json(body): Json<Value>| {
@@ -380,45 +377,10 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
     assert_eq!(of_the_first, ["effects", "effects", "binding"]);
 }
 
-/// Keeps the messages of warnings.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Warnings {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0.lock().expect("no panic").push(format!("{value:?}"));
-        }
-    }
-}
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test]
 async fn a_pod_that_is_gone_causes_no_warning() {
     let mut bench = Bench::new().await;
-    let warnings = Warnings::default();
-    let _guard = subscriber::set_default(warnings.clone());
+    let heard = Heard::new();
     // The server has no pods. The requests are about pod-0.
     for (name, expected) in [("pod-0", vec![]), ("pod-8", vec!["effect failed"])] {
         let patch = Effect::Patch {
@@ -433,7 +395,8 @@ async fn a_pod_that_is_gone_causes_no_warning() {
         let Event::EffectsFinished { result: Err(error), .. } = bench.answer().await else { panic!("{name}") };
         let error = error.to_string();
         assert!(error.starts_with(&format!("cannot patch pods/{name}: ")), "{error}");
-        assert_eq!(*warnings.0.lock().expect("no panic"), expected, "{name}");
+        let warnings = heard.take().into_iter().filter(|line| line.level == Level::WARN);
+        assert_eq!(warnings.map(|line| line.message).collect::<Vec<_>>(), expected, "{name}");
     }
 }
 

@@ -1,75 +1,17 @@
 //! Every line has the verbosity and the keys of the table.
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    sync::{Arc, Mutex},
-};
+use std::collections::BTreeSet;
 
 use berth_queue::QueueingStrategy;
 use berth_telemetry::klog::lines::KubeLine;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-    subscriber::with_default,
-};
 
 use super::*;
+use crate::heard::{Heard, Line};
 
-/// A line: its message, its target and its fields.
-type Heard = (String, &'static str, BTreeSet<&'static str>);
-
-/// Keeps all lines.
-#[derive(Clone, Default)]
-struct Ears(Arc<Mutex<Vec<Heard>>>);
-
-#[derive(Default)]
-struct Fields {
-    message: String,
-    names: BTreeSet<&'static str>,
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        match field.name() {
-            "message" => self.message = format!("{value:?}"),
-            name => {
-                self.names.insert(name);
-            }
-        }
-    }
-}
-
-impl Subscriber for Ears {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        self.0.lock().expect("one thread").push((fields.message, event.metadata().target(), fields.names));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-fn lines_of(release: Release, occurrences: &[Occurrence]) -> Vec<Heard> {
-    let ears = Ears::default();
-    with_default(ears.clone(), || occurrences.iter().for_each(|it| LogLines::of(release).line(it)));
-    let heard = ears.0.lock().expect("one thread");
-    heard.clone()
+fn lines_of(release: Release, occurrences: &[Occurrence]) -> Vec<Line> {
+    let heard = Heard::new();
+    occurrences.iter().for_each(|it| LogLines::of(release).line(it));
+    heard.take()
 }
 
 fn pod() -> PodName {
@@ -117,7 +59,7 @@ fn lines_have_the_verbosities_and_keys_of_the_table() {
     for (release, name) in [(Release::V1_36, "1.36"), (Release::V1_37, "1.37")] {
         let lines = lines_of(release, &all_occurrences());
         assert!(lines.len() >= all_occurrences().len());
-        for (message, target, fields) in lines {
+        for Line { message, target, fields, .. } in lines {
             let keys: BTreeSet<&str> = fields.iter().copied().filter_map(key).collect();
             let is_it = |line: &&KubeLine| {
                 line.message == message
@@ -134,7 +76,7 @@ fn lines_have_the_verbosities_and_keys_of_the_table() {
 fn a_failed_attempt_has_its_own_line_and_one_for_the_place_to_which_the_pod_returns() {
     let failed = |queue, strategy| moved(queue, MoveCause::AttemptFailed(strategy), false);
     let targets = |occurrence| -> Vec<&str> {
-        lines_of(Release::V1_36, &[occurrence]).into_iter().map(|(_, target, _)| target).collect()
+        lines_of(Release::V1_36, &[occurrence]).into_iter().map(|line| line.target).collect()
     };
     assert_eq!(targets(failed(SubQueue::Unschedulable, QueueingStrategy::Skip)), [V3]);
     assert_eq!(targets(failed(SubQueue::Backoff, QueueingStrategy::AfterBackoff)), [V5, V3]);
