@@ -135,6 +135,9 @@ GO_NODE_FIELDS = {"Name": ["Name"], "Labels": ["Labels", "Label"], "Images": ["I
 # The members of a manifest in Go, with the reads that need them. Without the member, the read returns nothing.
 GO_MEMBERS = {"PodJSON": r"\bpod\.JSON\b", "Pods": r"\bnode\.Pods\b", "Objects": r"\bberth\.Objects\("}
 
+# The functions that panic without a member of the manifest. A plugin that follows pods needs neither member.
+GO_PANICS = {"berth.Pods": "Pods", "berth.Nodes": "Columns"}
+
 
 # The fields that the node of an event has without a request, as `record node` in wit/types.wit. It has no other fields.
 GO_EVENT_NODE_FIELDS = {"Name", "Unschedulable", "Labels", "Taints", "Allocatable", "DeclaredFeatures"}
@@ -198,14 +201,38 @@ def undeclared_in_go(folder, methods):
                 for number in reads_in_go(text, pattern, field, field in unasked):
                     yield path, number, f".{field}", columns[0]
     for member, read in GO_MEMBERS.items():
-        follows = member == "Pods" and {"pod_placed", "pod_removed"} <= methods.names
-        if follows or re.search(rf"\b{member}\s*:", everything):
+        follows = member == "Pods" and follows_pods(methods)
+        if follows or requests_in_go(texts.values(), member):
             continue
         for path, text in texts.items():
             for number, line in enumerate(text.splitlines(), 1):
                 found = re.search(read, line.partition("//")[0])
                 if found:
                     yield path, number, found.group(0), member
+
+
+def panicking_in_go(folder, methods):
+    """The calls that panic because the manifest lacks a member, with the places of the calls."""
+    if follows_pods(methods):
+        return
+    texts = {path: path.read_text(encoding="utf-8") for path in sources("go", folder)}
+    for function, member in GO_PANICS.items():
+        if requests_in_go(texts.values(), member):
+            continue
+        for path, text in texts.items():
+            for number, line in enumerate(text.splitlines(), 1):
+                if re.search(rf"\b{re.escape(function)}\(", line.partition("//")[0]):
+                    yield path, number, function, member
+
+
+def follows_pods(methods):
+    return {"pod_placed", "pod_removed"} <= methods.names
+
+
+def requests_in_go(texts, member):
+    """Whether the manifest has the member. A value of another type, such as berth.Removal, may have a member of the same name."""
+    in_manifest = any(re.search(rf"\b{member}\s*:", within(text, r"\bManifest\{")) for text in texts)
+    return in_manifest or any(re.search(rf"\.{member}\s*=[^=]", text) for text in texts)
 
 
 def spelled(language, name):
@@ -311,6 +338,8 @@ def main():
         for path, number, field, column in undeclared_in_go(folder, methods):
             lack = f"the member {column}" if column in GO_MEMBERS else f"berth.{column} among its Columns"
             print(f"warning: {path.name}:{number}: reads {field}, which is always empty: the manifest lacks {lack}", file=sys.stderr)
+        for path, number, function, member in panicking_in_go(folder, methods):
+            print(f"warning: {path.name}:{number}: calls {function}(), which panics: the manifest lacks {member}", file=sys.stderr)
         for path, number, read in lacking_of_event_nodes_in_go(folder):
             print(
                 f"warning: {path.name}:{number}: reads {read}, which is always empty: look the node up by its name in berth.Nodes()",

@@ -143,6 +143,7 @@ const GO: &[&str] = &[
     "mistakes::kinds::objects_of_an_undeclared_kind_are_told_in_go",
     "mistakes::permit::an_effect_that_is_none_is_a_fault_in_go",
     "methods_without_a_line::go_with_pods",
+    "methods_without_a_line::go_with_calls_that_panic",
     "methods_without_a_line::go_with_columns_and_json",
     "methods_without_a_line::go_with_a_hint",
     "methods_without_a_line::go_with_a_hint_that_searches_all_nodes",

@@ -112,6 +112,24 @@ mod methods_without_a_line {
         assert_eq!(super::compared("go", "plugin.go", &format!("{source}{follows}"), world), (true, String::new()));
     }
 
+    /// The functions panic at the first call, which may come long after the build.
+    #[test]
+    fn go_with_calls_that_panic() {
+        let world = "    export berth:scheduler/sync@0.2.0;\n    export berth:scheduler/post-filter@0.2.0;\n";
+        let source = "package p\n\nfunc (*p) Describe() berth.Manifest { return berth.Manifest{Name: \"P\"} }\n\
+                      func (*p) PostFilter(pod *berth.Pod, _ *berth.Failure) (berth.Outcome, *berth.Rejection) {\n\
+                      \tberth.DryRun([]berth.Removal{{Node: berth.Nodes()[0], Pods: berth.Pods()}})\n\
+                      \treturn berth.Outcome{}, nil // not berth.Pods()\n}\n";
+        let warnings = "warning: plugin.go:5: calls berth.Pods(), which panics: the manifest lacks Pods\n\
+                        warning: plugin.go:5: calls berth.Nodes(), which panics: the manifest lacks Columns\n";
+        assert_eq!(super::compared("go", "plugin.go", source, world), (true, warnings.to_owned()));
+        let declared = source.replace("Name: \"P\"}", "Name: \"P\", Columns: []berth.Column{berth.Name}, Pods: true}");
+        assert_eq!(super::compared("go", "plugin.go", &declared, world), (true, String::new()));
+        let follows =
+            "func (*p) PodPlaced(*berth.Pod, *berth.Node) {}\nfunc (*p) PodRemoved(*berth.Pod, *berth.Node) {}\n";
+        assert_eq!(super::compared("go", "plugin.go", &format!("{source}{follows}"), world), (true, String::new()));
+    }
+
     /// The SDK for Go cannot see at run time that a field is read.
     #[test]
     fn go_with_columns_and_json() {
@@ -157,7 +175,8 @@ mod methods_without_a_line {
                  Columns\n"
             )
         };
-        let warnings = lacks("Unschedulable") + &lacks("Name");
+        let panics = "warning: plugin.go:6: calls berth.Nodes(), which panics: the manifest lacks Columns\n";
+        let warnings = lacks("Unschedulable") + &lacks("Name") + panics;
         assert_eq!(super::compared("go", "plugin.go", source, world), (true, warnings));
         let declared = "Name: \"P\", Columns: []berth.Column{berth.Name, berth.Unschedulable}}";
         let source = source.replace("Name: \"P\"}", declared);
