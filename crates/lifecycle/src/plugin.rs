@@ -355,7 +355,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         if let Life::Disabled { .. } = &self.life {
             return Service::Pass(format!("plugin {name:?} is disabled by an operator"));
         }
-        let Some(service) = self.available(policy.execution(name, scheduler_name), policy) else {
+        let Some(service) = self.available(scheduler_name, policy) else {
             return self.absence(policy);
         };
         match self.life.quarantine_record() {
@@ -382,7 +382,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     /// The new instance that the profile waits for.
     pub(crate) fn restarting(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<&Restart> {
-        let service = self.available(policy.execution(&self.name, scheduler_name), policy)?;
+        let service = self.available(scheduler_name, policy)?;
         self.restart(scheduler_name, &service)
     }
 
@@ -396,8 +396,9 @@ impl<B: Clone + CountCalls> Plugin<B> {
         })
     }
 
-    /// The binary that would serve if there were no quarantine, no restart and no operator's order.
-    fn available(&self, execution: Execution, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
+    /// The binary that would serve in this profile if there were no quarantine, no restart and no operator's order.
+    pub(crate) fn available(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
+        let execution = policy.execution(&self.name, scheduler_name);
         let installed = self.life.installed().map(|installed| Service::Directory(installed.component.clone()));
         let (native, embedded) = match &self.built_in {
             BuiltIn::None | BuiltIn::LeftOut => (None, None),
@@ -456,6 +457,11 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     pub(crate) fn life(&self) -> &Life<B> {
         &self.life
+    }
+
+    /// The place from which the binary is to come, as [`OperatorPolicy::origin`] returns it.
+    pub(crate) fn origin(&self, policy: &dyn OperatorPolicy) -> Option<String> {
+        policy.origin(&self.name)
     }
 
     pub(crate) fn last_reason(&self) -> Option<&str> {

@@ -63,6 +63,9 @@ pub struct PluginStatus<'a, B> {
     pub state: PluginState,
     /// The binary that serves. Profiles may have different binaries; this is the binary of the first profile.
     pub service: Service<B>,
+    /// The binary of the same profile that would serve if it were not out of service and if no operator had disabled
+    /// the plugin. `None` if there is no binary.
+    pub available: Option<Service<B>>,
     /// The profiles that use the plugin, and the binary that each profile reported to use.
     pub profiles: Vec<(&'a str, Option<BinaryId>)>,
     /// The component whose calls and faults describe the plugin. This is the serving component or, if no binary serves,
@@ -93,12 +96,14 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
         let installed = life.installed().map(|installed| &installed.component);
         let mut components = [installed, plugin.built_in().embedded()].into_iter().flatten();
         let restart = plugin.restarting(scheduler_name, policy);
+        let available = plugin.available(scheduler_name, policy);
         let state = state(life, &service, restart.is_some(), profiles.is_empty());
         Self {
             state,
-            reason: reason(state, life, &service),
+            reason: reason(state, plugin, &service, policy),
             component: components.find(|component| service.id().is_none_or(|serving| serving == component.id())),
             service,
+            available,
             profiles,
             last_reason: plugin.last_reason(),
             fallback: plugin.fallback().ok(),
@@ -110,14 +115,21 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
     }
 }
 
-/// The reason why the plugin is in this state.
-fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B>) -> Option<String> {
-    let refused = life.refused().map(|file| &file.reason);
+/// The reason why the plugin is in this state. A refused binary is named by its file or by its reference to a registry.
+fn reason<B: Clone + CountCalls>(
+    state: PluginState,
+    plugin: &Plugin<B>,
+    service: &Service<B>,
+    policy: &dyn OperatorPolicy,
+) -> Option<String> {
+    let life = plugin.life();
     match state {
-        PluginState::Serving | PluginState::Probation => refused.map(|reason| format!("the file {reason}")),
+        PluginState::Serving | PluginState::Probation | PluginState::Refused => life.refused().map(|refused| {
+            let origin = plugin.origin(policy).unwrap_or_else(|| "the binary".to_owned());
+            format!("{origin} {}", refused.reason)
+        }),
         PluginState::Unused => Some("not used: no profile of --config enables it".to_owned()),
         PluginState::Quarantined => life.quarantine_record().map(|quarantine| quarantine.reason.clone()),
-        PluginState::Refused => refused.cloned(),
         PluginState::Restarting | PluginState::Loading | PluginState::Missing => match service {
             Service::Pass(reason) | Service::Hold(reason) => Some(reason.clone()),
             Service::Native(_) | Service::Embedded(_) | Service::Directory(_) => None,

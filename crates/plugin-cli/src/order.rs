@@ -18,7 +18,11 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
             writeln!(out)?;
         }
         Output::Table if order == "reload" => {
-            writeln!(out, "{}: reading its file again; `berth plugin list` shows the result", plugin.name)?;
+            writeln!(
+                out,
+                "{}: reading its file, or asking its registry, again; `berth plugin list` shows the result",
+                plugin.name
+            )?;
         }
         Output::Table => match plugin.state {
             PluginState::Serving | PluginState::Probation => {

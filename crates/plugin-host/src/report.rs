@@ -27,11 +27,14 @@ pub struct PluginReport {
     pub version: String,
     /// SHA-256 in hex, `native`, or empty if nothing serves.
     pub digest: String,
-    /// `native`, `embedded`, `directory`, `registry`, or `none`.
+    /// The source of the binary that serves, or that is out of service: `native`, `embedded`, `directory` or `registry`.
+    /// For a binary that is refused or still loaded, the place where it was found. `none` if no binary is known or an
+    /// operator disabled the plugin.
     pub source: String,
     /// The artifact in a registry that serves, with its digest.
     pub reference: Option<String>,
-    /// The signers that let the binary serve, by their names in the settings; empty if no signature is required.
+    /// The signers that let the binary serve, by their names in the settings; empty if nothing serves or no signature is
+    /// required.
     pub signed_by: Vec<String>,
     pub state: PluginState,
     /// The digest of the binary that serves in each profile; empty if no binary serves.
@@ -110,8 +113,12 @@ impl PluginReport {
             // No profile uses a plugin in the state `Unused`.
             PluginState::Serving | PluginState::Probation | PluginState::Unused => None,
             PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => {
-                let fix = "replace its file; `berth plugin describe` says more";
-                Some(complaint(true, format!("plugin {name} is {state}: {reason}"), fix))
+                let replace = match self.source.as_str() {
+                    "registry" => "push another version to its registry",
+                    _ => "replace its file",
+                };
+                let fix = format!("{replace}; `berth plugin describe` says more");
+                Some(complaint(true, format!("plugin {name} is {state}: {reason}"), &fix))
             }
             PluginState::Loading => {
                 let fix = "wait, then run `berth plugin list` again";
@@ -130,8 +137,8 @@ impl PluginReport {
         let of_file = has_refused_file.then(|| {
             complaint(
                 false,
-                format!("plugin {name} serves, but its newest file was refused: {reason}"),
-                "replace the file",
+                format!("plugin {name} serves, but its newest binary was refused: {reason}"),
+                "replace the refused binary",
             )
         });
         let of_points = self.missed_points.iter().map(|missed| {
@@ -257,7 +264,7 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
     let mut report = PluginReport {
         name: name.to_owned(),
         digest: text(status.service.id()),
-        source: source(&status.service).to_owned(),
+        source: current_source(rules, name, &status).to_owned(),
         state: status.state,
         profiles: profiles.map(|(profile, binary)| ((*profile).to_owned(), text(*binary))).collect(),
         grants: GrantsReport::from(&inventory.granted(name, status.service.id())),
@@ -362,6 +369,20 @@ impl From<&Granted> for GrantsReport {
             rules: granted.rule_names().collect(),
             pod_json: granted.pod_json,
         }
+    }
+}
+
+/// The source of the binary that the plugin's state is about.
+fn current_source(rules: &Rules, name: &str, status: &PluginStatus<'_, ReadyBinary>) -> &'static str {
+    match status.state {
+        PluginState::Quarantined | PluginState::Restarting => status.available.as_ref().map_or("none", source),
+        PluginState::Refused | PluginState::Loading if rules.provenance.sources.contains_key(name) => "registry",
+        PluginState::Refused | PluginState::Loading => "directory",
+        PluginState::Serving
+        | PluginState::Unused
+        | PluginState::Probation
+        | PluginState::Missing
+        | PluginState::Disabled => source(&status.service),
     }
 }
 

@@ -307,6 +307,7 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
     assert_eq!((&entry["lastReason"], &entry["reason"]), (&json!(reason), &json!(reason)));
     assert!(entry["faults"]["trap"].as_u64() >= Some(3), "one for each pod at least: {entry}");
     assert_eq!((&entry["digest"], &entry["quarantined"]["digest"]), (&json!(""), &json!(digest(1))));
+    assert_eq!(entry["source"], "directory", "it is the source of the binary that is out of service");
     assert!(entry["quarantined"]["until"].as_str().is_some_and(|until| until.ends_with('Z')), "{entry}");
     let list = bench.berth(&["list"]).await;
     let line = list.out.lines().find(|line| line.contains("ByPriority")).expect("a line");

@@ -110,9 +110,12 @@ async fn a_denied_binary_is_taken_out_at_once_and_does_not_come_back() {
     bench.configure(&denied(&[digest(2)]));
     let entry = bench.serves(&digest(1)).await;
     assert_eq!((&entry["refusedDigest"], &entry["state"]), (&json!(digest(2)), &json!("serving")));
-    assert_eq!(entry["reason"], "the file was withdrawn: its digest is denied (deniedDigests)");
+    let reason = entry["reason"].as_str().expect("a text");
+    let withdrawn = " was withdrawn: its digest is denied (deniedDigests)";
+    assert!(reason.starts_with("ByPriority.wasm in ") && reason.ends_with(withdrawn), "{reason}");
     bench.configure(&denied(&[digest(1), digest(2)]));
-    bench.until("refused", |plugin| plugin["state"] == "refused" && plugin["digest"] == "").await;
+    let entry = bench.until("refused", |plugin| plugin["state"] == "refused" && plugin["digest"] == "").await;
+    assert_eq!(entry["source"], "directory");
     bench.create("early", Behavior::Normal).await;
     bench.pends_with("early", "its digest is denied").await;
     bench.put(1);

@@ -112,7 +112,10 @@ async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
 
     // The signer is no longer trusted, so the plugin that serves is withdrawn.
     configure(&bench, &release.settings("other"));
-    bench.until("withdrawn", |plugin| plugin["state"] == "refused").await;
+    let entry = bench.until("withdrawn", |plugin| plugin["state"] == "refused").await;
+    let reason = entry["reason"].as_str().expect("a text");
+    let begins = format!("{} has 1 signature(s), none by a trusted signer (other)", release.reference());
+    assert!(entry["source"] == "registry" && reason.starts_with(&begins), "{entry}");
     bench.create("late", Behavior::Normal).await;
     bench.pends_with("late", "none by a trusted signer (other)").await;
     let listed = bench.berth(&["list"]).await;

@@ -9,6 +9,7 @@ use berth_model::Digest;
 use berth_wasm_host::{Binary, Engine, EngineOptions};
 
 use super::*;
+use crate::provenance::Provenance;
 
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
 
@@ -253,6 +254,24 @@ fn a_list_of_a_point_that_the_binary_lacks_is_the_reason_of_the_plugin() {
     assert!(complaints.iter().any(|it| it.is_problem && it.text.contains(told)), "{complaints:?}");
     let refused = Settings::from_text("file", config, &inventory).expect_err("it is refused from now on");
     assert!(refused.to_string().contains(told), "{refused}");
+}
+
+/// No binary serves, so the report says where the refused binary was found.
+#[test]
+fn a_refused_binary_is_named_by_its_file_or_by_its_reference() {
+    let config = "plugins: [{name: Pulled, source: {oci: 'registry.example/team/pulled:1'}}]\n";
+    let mut inventory = inventory(config, &["Pulled", "Mine"]);
+    inventory.rules.provenance = Provenance::read(&settings(config)).expect("no file is named");
+    for (name, place, source) in
+        [("Pulled", "registry.example/team/pulled:1", "registry"), ("Mine", "Mine.wasm in /plugins", "directory")]
+    {
+        inventory.registry.refused(&name.into(), None, "has no signature", NOW, &inventory.rules);
+        let report = crate::report::one(&inventory, name).expect("it is known");
+        let reason = format!("{place} has no signature");
+        assert_eq!((report.source.as_str(), report.reason.as_ref()), (source, Some(&reason)));
+        let fix = &report.complaints()[0].fix;
+        assert_eq!(fix.contains("push another version to its registry"), source == "registry", "{fix}");
+    }
 }
 
 #[test]

@@ -40,7 +40,10 @@ fn a_denied_binary_without_one_before_leaves_nobody() {
         "{:?}",
         bench.notices
     );
-    assert_eq!((bench.status("Mine").state, bench.status("Mine").quarantine), (PluginState::Refused, None));
+    let status = bench.status("Mine");
+    assert_eq!((status.state, status.quarantine), (PluginState::Refused, None));
+    let withdrawn = "Mine.wasm in /plugins was withdrawn: its digest is denied (deniedDigests)";
+    assert_eq!(status.reason.as_deref(), Some(withdrawn));
 }
 
 #[test]
@@ -116,10 +119,11 @@ fn what_is_told_of_a_plugin_is_true_now() {
     bench.set_disabled("Mine", false);
     assert_eq!(reason(&bench), None);
     bench.refuse("Mine", "bad");
-    assert_eq!(reason(&bench).as_deref(), Some("the file is not a WebAssembly file"));
+    assert_eq!(reason(&bench).as_deref(), Some("Mine.wasm in /plugins is not a WebAssembly file"));
     bench.put("Mine", "b");
     bench.roll_back("Mine").expect("there is one before");
-    assert_eq!(reason(&bench).as_deref(), Some("the file was withdrawn: rolled back by an operator"));
+    let withdrawn = "Mine.wasm in /plugins was withdrawn: rolled back by an operator";
+    assert_eq!(reason(&bench).as_deref(), Some(withdrawn));
 }
 
 #[test]

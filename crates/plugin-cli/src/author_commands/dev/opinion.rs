@@ -66,7 +66,7 @@ fn opinion(report: &PluginReport, digest: &str) -> Option<String> {
     let name = &report.name;
     if report.refused_digest.as_deref() == Some(digest) {
         let reason = report.reason.as_deref().unwrap_or("no reason given");
-        if let Some(reason) = reason.strip_prefix("the file was withdrawn: ") {
+        if let Some((_, reason)) = reason.split_once(" was withdrawn: ") {
             return Some(format!("the scheduler rolled {name} back to the previous binary: {reason}"));
         }
         return Some(format!("the scheduler refused {name}: {reason}"));
@@ -128,12 +128,12 @@ mod tests {
         let refused = PluginReport {
             digest: "4567".to_owned(),
             refused_digest: Some(DIGEST.to_owned()),
-            reason: Some("the file was withdrawn: 2 faults".to_owned()),
+            reason: Some("Zone.wasm in /plugins was withdrawn: 2 faults".to_owned()),
             ..serving()
         };
         assert_eq!(say(&refused), "the scheduler rolled Zone back to the previous binary: 2 faults");
-        let refused = PluginReport { reason: Some("the file is not a component".to_owned()), ..refused };
-        assert_eq!(say(&refused), "the scheduler refused Zone: the file is not a component");
+        let refused = PluginReport { reason: Some("Zone.wasm in /plugins is not a component".to_owned()), ..refused };
+        assert_eq!(say(&refused), "the scheduler refused Zone: Zone.wasm in /plugins is not a component");
         assert_eq!(say(&PluginReport { digest: "4567".to_owned(), ..serving() }), "");
     }
 }
