@@ -42,6 +42,11 @@ Each shell looks for scripts in another place:
   powershell  berth completions powershell >> $PROFILE
 A new shell then completes the commands and options of berth.";
 
+const SCHEMAS: &str = "\
+Examples:
+  berth schema cases > cases.schema.json
+  berth schema plugin-host-configuration > plugin-host-configuration.schema.json";
+
 /// A Kubernetes scheduler whose plugins are WebAssembly components.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
@@ -104,6 +109,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Pack(Pack),
     /// Print a JSON schema, for editors that complete and check YAML
+    #[command(after_help = SCHEMAS)]
     Schema {
         /// The type that the schema describes
         name: SchemaName,

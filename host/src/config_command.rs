@@ -13,6 +13,11 @@ use berth_config::{
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
+const EXAMPLES: &str = "\
+Examples:
+  berth config migrate old.yaml > scheduler.yaml
+  berth config migrate policy.json -o json";
+
 #[derive(Subcommand, Debug)]
 pub(crate) enum ConfigCommand {
     /// Print a file of an earlier Kubernetes release as a current KubeSchedulerConfiguration
@@ -23,6 +28,7 @@ pub(crate) enum ConfigCommand {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Migrate {
     /// KubeSchedulerConfiguration or Policy, YAML or JSON
     #[arg(value_name = "FILE")]

@@ -31,8 +31,13 @@ Pass the same options as to `berth run`. The command checks
 
 Examples:
   berth check --pre --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml
+                  before the installation
+  berth check --offline --config scheduler.yaml
+                  the files alone, as in a pipeline
   berth check --https --config scheduler.yaml --as system:serviceaccount:kube-system:berth
-  berth doctor --kubeconfig ~/.kube/config --metrics-address 127.0.0.1:10259 -o json";
+                  whether the service account of the scheduler has all rights that `berth rbac` prints
+  berth doctor --kubeconfig ~/.kube/config --metrics-address 127.0.0.1:10259 -o json
+                  the running scheduler as well, for programs";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -40,7 +45,7 @@ pub(crate) struct Doctor {
     /// kubeconfig file [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig file
+    /// Context of the kubeconfig file [default: its current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// User to impersonate: the rights of this user are checked, such as those of
@@ -53,7 +58,7 @@ pub(crate) struct Doctor {
     /// Check only files, and no cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "as_user", "pre"])]
     offline: bool,
-    /// Check before the installation: the Lease does not need a holder yet
+    /// Check before the installation: it is no problem that no scheduler holds the Lease yet
     #[arg(long)]
     pre: bool,
     /// Output for people or for programs

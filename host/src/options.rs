@@ -16,6 +16,33 @@ use clap::{ArgMatches, Args, FromArgMatches, ValueEnum};
 
 use crate::compiler::compiler_process;
 
+const RUN_EXAMPLES: &str = "\
+Examples:
+  berth run --kubeconfig ~/.kube/config          schedule the pods that name `berth` as their scheduler
+  berth run --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml
+                                                 schedule the pods of the profiles, with your own plugins
+  berth run --config scheduler.yaml --print-config
+                                                 print the complete configuration, and schedule nothing
+
+`berth check --pre` says before the first start what is missing.";
+
+const SANDBOX_EXAMPLES: &str = "\
+Examples:
+  berth sandbox --nodes 50                       50 nodes in three zones, with Berth as their scheduler
+  kubectl --kubeconfig berth.kubeconfig get nodes
+                                                 the same cluster, in another terminal
+  berth sandbox --nodes 5 --config scheduler.yaml --plugins-dir plugins
+                                                 another configuration, and your own plugins
+  berth sandbox --nodes 5 --page 127.0.0.1:8080  with the page of the scheduler in a browser
+
+The cluster is gone when the command ends.";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  berth demo                                     the cluster and the pods that come with Berth
+  berth demo nodes.yaml pods/                    the nodes and pods of your own manifests
+  berth demo --page 127.0.0.1:8080               and then look at the scheduler in a browser";
+
 /// The options of commands that name the rights of a scheduler.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RightsOptions {
@@ -48,11 +75,12 @@ impl RightsOptions {
 /// The options of every command that schedules.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Scheduling {
-    /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON
+    /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON [default: one profile with
+    /// kube-scheduler's default plugins]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of plugin components, which the scheduler watches: `NAME.wasm` adds the plugin NAME, or replaces a
-    /// built-in plugin
+    /// built-in plugin [default: none]
     #[arg(long, value_name = "DIR")]
     pub plugins_dir: Option<PathBuf>,
     /// Folder for compiled plugins [default: a folder in the user's cache directory]
@@ -64,11 +92,11 @@ pub(crate) struct Scheduling {
     #[arg(long, value_name = "FILE")]
     pub plugin_state: Option<PathBuf>,
     /// Write an audit log to this file: a line of JSON for each change of a plugin and for each effect of a plugin on
-    /// the cluster; `-` is standard output
+    /// the cluster; `-` is standard output [default: none]
     #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
     /// TracingConfiguration (apiserver.config.k8s.io/v1): the OpenTelemetry collector that gets traces of scheduling
-    /// attempts
+    /// attempts [default: no traces]
     #[arg(long, value_name = "FILE")]
     pub tracing_config_file: Option<PathBuf>,
     /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
@@ -81,7 +109,8 @@ pub(crate) struct Scheduling {
     /// [default: the API server's release, which is read once at the start]
     #[arg(long, value_name = "VERSION")]
     pub emulated_version: Option<String>,
-    /// Serve /metrics, /healthz, /livez and /readyz at this address, over plain HTTP
+    /// Serve /metrics, /healthz, /livez and /readyz at this address, over plain HTTP, as in 127.0.0.1:10259 [default:
+    /// none]
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
     /// Unix socket for `berth plugin` and other commands on this machine; only the scheduler's user can connect
@@ -162,6 +191,7 @@ impl From<Execution> for berth_config::Execution {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
     // The field comes first, because each later field takes its own options out.
     #[command(flatten)]
@@ -169,7 +199,7 @@ pub(crate) struct Run {
     /// kubeconfig file [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig file
+    /// Context of the kubeconfig file [default: its current context]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
     /// Serve pods with this schedulerName; only for a configuration with one profile [default: the name in the
@@ -224,6 +254,7 @@ impl Args for AllOptions {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = SANDBOX_EXAMPLES)]
 pub(crate) struct Sandbox {
     /// Number of nodes to make
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -231,7 +262,7 @@ pub(crate) struct Sandbox {
     /// Number of zones over which the nodes are spread
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub zones: u16,
-    /// Where the API server listens
+    /// Where the API server listens; port 0 picks a free port
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub listen: SocketAddr,
     /// Write a kubeconfig for kubectl to this file
@@ -247,7 +278,8 @@ pub(crate) struct Sandbox {
     /// Time until a bound pod is Running
     #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
     pub pod_start_delay: Duration,
-    /// File with rules that make requests fail after the nodes were made, YAML or JSON, in the format of POST /faults
+    /// File with rules that make requests to the API server fail once the nodes exist, YAML or JSON; the guide's page
+    /// about the sandbox describes the rules
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
     /// Serve the page, which shows the scheduler in a browser, at this loopback address, for all users of this machine;
@@ -259,6 +291,7 @@ pub(crate) struct Sandbox {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = DEMO_EXAMPLES)]
 pub(crate) struct Demo {
     /// Manifests to create: files or folders [default: a cluster and pods that come with Berth]
     #[arg(value_name = "PATH")]

@@ -106,7 +106,9 @@ pub const FLAGS: &[Flag] = &[
     flag(
         "tls-curve-preferences",
         List,
-        Serving("Curves by Go's numbers, the preferred curve first: 23, 24, 29 [default: all]"),
+        Serving(
+            "Curves by Go's numbers, the preferred curve first: 23 (P-256), 24 (P-384), 29 (X25519) [default: all]",
+        ),
     ),
     flag(
         "tls-min-version",

@@ -29,6 +29,10 @@ pub use self::{
     schema::{SchemaName, print as print_schema},
 };
 
+const DISABLED: &str = "\
+Pods that the plugin holds at Permit go on without its answer; the command prints their number. The plugin stays disabled over a
+restart of the scheduler only if the scheduler has --plugin-state.";
+
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -42,13 +46,14 @@ pub enum Command {
     },
     /// Show everything about one plugin
     Describe(One),
-    /// Read the plugin's file again and try the file, even if it was refused before
+    /// Try the plugin's file, or the artifact in its registry, again, even if it was refused before
     Reload(One),
     /// Enable a plugin that was disabled
     Enable(One),
     /// Disable a plugin: pods are scheduled as if no profile named the plugin
+    #[command(after_help = DISABLED)]
     Disable(One),
-    /// Return to the previous binary; the present binary is not tried again until its file changes
+    /// Return to the previous binary; the present binary is not tried again until its file or its artifact changes
     Rollback(One),
     #[command(flatten)]
     Author(author_commands::Command),

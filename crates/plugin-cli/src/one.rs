@@ -48,7 +48,7 @@ pub struct Server {
     /// With --server: kubeconfig file of a user with the necessary rights [default: $KUBECONFIG, ~/.kube/config]
     #[arg(long, value_name = "FILE", requires = "server")]
     kubeconfig: Option<PathBuf>,
-    /// With --server: context of the kubeconfig file
+    /// With --server: context of the kubeconfig file [default: its current context]
     #[arg(long, value_name = "NAME", requires = "server")]
     context: Option<String>,
 }

@@ -60,7 +60,7 @@ pub(crate) struct Input {
     /// kubeconfig file of --from-cluster [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
     #[arg(long, value_name = "FILE", requires = "from_cluster")]
     kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig file
+    /// Context of the kubeconfig file [default: its current context]
     #[arg(long, value_name = "NAME", requires = "from_cluster")]
     context: Option<String>,
     /// Leave out objects that cannot be read, and report them

@@ -11,7 +11,13 @@ use clap::{Args, ValueEnum as _};
 
 use super::template::{self, Language, Template};
 
+const EXAMPLES: &str = "\
+Examples:
+  berth plugin new PreferQuietNodes --lang go    a project in Go; then `berth plugin build` and `berth plugin test` in its folder
+  berth plugin new --list                        what each template is";
+
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct New {
     /// The plugin's name in profiles, such as PreferQuietNodes
     #[arg(required_unless_present = "list")]
