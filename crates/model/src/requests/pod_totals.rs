@@ -226,10 +226,9 @@ fn pod_level_requests(pod: &Pod, resizes: Resizes) -> ResourceList {
         effective.retain(|name, _| is_pod_level_resource_name(name));
         return effective;
     }
+    // As in kube-scheduler, an infeasible request that the status does not name counts as 0.
     for (name, request) in &mut requests {
-        if let Some(effective) = effective.get(name) {
-            *request = effective.clone();
-        }
+        *request = effective.remove(name).unwrap_or_default();
     }
     requests
 }
