@@ -129,6 +129,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_size_that_a_node_reports_for_a_name_counts() {
+        let mut cluster = TestCluster::default();
+        let image = cluster.sym("web@sha256:0123");
+        let pod = Pod { images: [image].into(), n_containers: 1, ..Pod::default() };
+        for (sizes, expected) in [([500, 900], 48), ([900, 500], 89)] {
+            cluster.edit_node("n", |node| node.images = sizes.map(|mib| (image, mib * MIB)).into());
+            assert_eq!(scores(&mut ImageLocality, &cluster, &pod).unwrap().0, [expected], "{sizes:?}");
+        }
+    }
+
+    #[test]
     fn scores_grow_with_size_and_share_of_nodes() {
         assert_eq!(first_score(&[(500, 5), (200, 10)], 2), 21);
         assert_eq!(first_score(&[(300, 4)], 1), 9);

@@ -70,7 +70,7 @@ impl NodeAffinity {
     pub(crate) fn concerns(&self, pod: &Pod) -> bool {
         let rules = &pod.node_rules;
         let of_pod = rules.required.is_some() || rules.selector.is_some() || rules.preferred.is_some();
-        of_pod || self.added.required().is_some() || !self.added.preferred().is_empty()
+        of_pod || self.added.required().is_some() || self.added.has_preferred()
     }
 
     fn status(&self, call: &Call<'_>, node: NodeIdx) -> Status {
@@ -122,7 +122,7 @@ impl NodeRule for NodeAffinity {
 
 impl PreScore for NodeAffinity {
     fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
-        if call.pod.node_rules.preferred.is_none() && self.added.preferred().is_empty() {
+        if call.pod.node_rules.preferred.is_none() && !self.added.has_preferred() {
             return Err(Status::skip());
         }
         let broken = preferred(call.pod).filter_map(|(at, it)| Some((at, it.term.error.as_ref()?)));
@@ -166,23 +166,34 @@ impl Normalize for NodeAffinity {
 }
 
 impl NodeAffinity {
-    /// Whether the pod may run on a node that is in no table.
-    fn admits(&self, pod: &Pod, node: &Node, symbols: &Symbols) -> bool {
-        let is_added = self.added.required().is_none_or(|terms| terms.iter().any(|it| it.matches_node(node, symbols)));
-        let required = pod.node_rules.required.as_deref();
-        is_added
-            && selector(pod).all(|rule| rule.matches_node(node, symbols))
-            && required.is_none_or(|terms| terms.iter().any(|term| term.matches_node(node, symbols)))
+    /// Whether a node that is in no table matches the required terms of the plugin's arguments.
+    fn matches_added(&self, node: &Node, symbols: &Symbols) -> bool {
+        self.added.required().is_none_or(|terms| terms.iter().any(|term| term.matches_node(node, symbols)))
     }
 }
 
+/// Whether a node that is in no table matches the rules of the pod. `None` if no term matches and a term does not
+/// parse.
+fn selects(pod: &Pod, node: &Node, symbols: &Symbols) -> Option<bool> {
+    if !selector(pod).all(|rule| rule.matches_node(node, symbols)) {
+        return Some(false);
+    }
+    let Some(terms) = pod.node_rules.required.as_deref() else { return Some(true) };
+    if terms.iter().any(|term| term.matches_node(node, symbols)) {
+        return Some(true);
+    }
+    terms.iter().all(|term| term.error.is_none()).then_some(false)
+}
+
 impl QueueingHint for NodeAffinity {
-    /// Whether a node that did not match before the event matches after it.
+    /// Whether a node that did not match before the event matches after it. If a term of the pod does not parse and no
+    /// other term matches, the pod is tried again, as in kube-scheduler.
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
         let EventSubject::Node { old, new: Some(new) } = call.subject else { return true };
         let symbols = &call.table.symbols;
         self.added.resolve(symbols);
-        let admits = |node| self.admits(call.pod, node, symbols);
-        admits(new) && old.is_none_or(|old| !admits(old))
+        let admits = |node| self.matches_added(node, symbols) && selects(call.pod, node, symbols) == Some(true);
+        self.matches_added(new, symbols)
+            && selects(call.pod, new, symbols).is_none_or(|matches| matches && old.is_none_or(|old| !admits(old)))
     }
 }

@@ -441,12 +441,12 @@ impl ClusterTable {
     }
 
     /// Replaces a node's images. The first node that reports an image determines the image's size, until no node has
-    /// the image.
+    /// the image. If a node reports a name with several sizes, the first size counts.
     pub fn set_images(&mut self, node: NodeIdx, images: &[(Sym, i64)]) {
         self.row_journal.record(node);
         let names: Vec<Sym> = images.iter().map(|(name, _)| *name).collect();
         self.images.set(node, &names);
-        for (name, size) in images {
+        for (name, size) in images.iter().rev() {
             if let Some(image) = self.images.by_name.get_mut(name)
                 && image.n_nodes == 1
                 && image.nodes.contains(node)

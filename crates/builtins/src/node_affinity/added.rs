@@ -74,6 +74,8 @@ pub(super) enum AddedAffinityError {
 pub(super) struct AddedAffinity {
     required: Option<Vec<AddedTerm>>,
     preferred: Vec<(i64, AddedTerm)>,
+    /// Whether the args have preferred terms, including the terms that are not in `preferred`.
+    has_preferred: bool,
     symbols: SymbolVersion,
 }
 
@@ -99,14 +101,16 @@ impl AddedAffinity {
             None => None,
             Some(selector) => Some(terms(selector.node_selector_terms.unwrap_or_default())?),
         };
+        let given = affinity.preferred.unwrap_or_default();
+        let has_preferred = !given.is_empty();
         let mut preferred = Vec::new();
-        for PreferenceArgs { weight, preference } in affinity.preferred.unwrap_or_default() {
+        for PreferenceArgs { weight, preference } in given {
             let term = AddedTerm::parse(preference)?;
             if weight != 0 && !term.rules.is_empty() {
                 preferred.push((i64::from(weight), term));
             }
         }
-        Ok(Self { required, preferred, symbols: SymbolVersion::default() })
+        Ok(Self { required, preferred, has_preferred, symbols: SymbolVersion::default() })
     }
 
     pub(super) fn required(&self) -> Option<&[AddedTerm]> {
@@ -116,6 +120,11 @@ impl AddedAffinity {
     /// The preferred terms with their weights. Terms that add nothing to a score are left out.
     pub(super) fn preferred(&self) -> &[(i64, AddedTerm)] {
         &self.preferred
+    }
+
+    /// Whether there are preferred terms. As in kube-scheduler, nodes are scored even if no term adds to a score.
+    pub(super) fn has_preferred(&self) -> bool {
+        self.has_preferred
     }
 
     /// Looks up the strings again if there are new symbols.

@@ -205,6 +205,41 @@ fn preferences_add_up() {
 }
 
 #[test]
+fn added_preferences_that_add_nothing_do_not_skip() {
+    let cluster = cluster();
+    for preference in [r#"{"weight":5,"preference":{}}"#, r#"{"weight":0,"preference":{"matchExpressions":[]}}"#] {
+        let args =
+            format!(r#"{{"addedAffinity":{{"preferredDuringSchedulingIgnoredDuringExecution":[{preference}]}}}}"#);
+        let mut plugin = NodeAffinity::new(&args).unwrap();
+        assert_eq!(scores(&mut plugin, &cluster, &Pod::default()), Ok((vec![0; 5], vec![0; 5])), "{preference}");
+    }
+}
+
+#[test]
+fn hints_wait_for_a_node_that_begins_to_match() {
+    let mut cluster = cluster();
+    let ssd = label_term(&mut cluster, "disk", Operator::In, &["ssd"]);
+    let broken = NodeTerm { error: Some("no".to_owned()), ..label_term(&mut cluster, "cpus", Operator::Gt, &["-5"]) };
+    let mut node = |labels: &[(&str, &str)]| Node { labels: cluster.labels(labels), ..Node::default() };
+    let (plain, with_ssd, in_zone) = (node(&[]), node(&[("disk", "ssd")]), node(&[("disk", "ssd"), ("zone", "a")]));
+    let zone_a = cluster.labels(&[("zone", "a")]);
+    let hint = |pod: &Pod, old: Option<&Node>, new: &Node| {
+        let event = ClusterEvent::new("Node", ClusterEvent::UPDATE_NODE_LABEL);
+        let subject = EventSubject::Node { old, new: Some(new) };
+        NodeAffinity::default().queueing_hint(&HintCall { table: cluster.table(), pod, event: &event, subject })
+    };
+    let pod = requiring([ssd.clone()].into());
+    assert!(hint(&pod, None, &with_ssd) && hint(&pod, Some(&plain), &with_ssd));
+    assert!(!hint(&pod, None, &plain) && !hint(&pod, Some(&in_zone), &with_ssd));
+    // The API server accepts the value -5 of `Gt`, although no label can have this value.
+    let mut pod = requiring([ssd, broken].into());
+    assert!(hint(&pod, None, &plain) && hint(&pod, Some(&with_ssd), &plain), "the term may be an error");
+    assert!(!hint(&pod, Some(&in_zone), &with_ssd), "the other term matched before");
+    pod.node_rules.selector = Some(zone_a);
+    assert!(!hint(&pod, None, &with_ssd), "the node selector decides first");
+}
+
+#[test]
 fn pre_score_skips_or_fails() {
     let mut cluster = cluster();
     let mut pod = Pod::default();

@@ -74,13 +74,14 @@ impl Request {
     }
 }
 
-/// Whether devices of the class serve a request of the pod after the event, and did not serve it before.
+/// Whether devices of the class serve a request of the pod after the event, and did not serve it before. As in
+/// kube-scheduler, a request of 0 counts too.
 fn class_may_help(pod: &Pod, symbols: &Symbols, name: &str, old: Option<&DeviceClass>, new: &DeviceClass) -> bool {
-    let requests = |resource: &str| requested(pod).any(|(requested, _)| symbols.text(requested) == resource);
+    let names = || pod.requests.scalars.iter().map(move |&(requested, _)| symbols.text(requested));
     let resource = new.extended_resource();
-    let serves = resource.is_some_and(requests);
+    let serves = resource.is_some_and(|resource| names().any(|requested| requested == resource));
     match old {
         Some(old) => serves && old.extended_resource() != resource,
-        None => serves || requested(pod).any(|(requested, _)| is_implicit(symbols.text(requested), name)),
+        None => serves || names().any(|requested| is_implicit(requested, name)),
     }
 }

@@ -1,6 +1,7 @@
 //! NodeResourcesFit on small clusters.
 
-use berth_model::pod::Resources;
+use berth_framework::EventSubject;
+use berth_model::{ObjectKey, pod::Resources};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -159,6 +160,33 @@ fn devices_serve_resources_that_the_node_does_not_have() {
     cluster.set_object(&class);
     assert_eq!(status(&cluster, without), "");
     assert_eq!(status(&cluster, with_gpus), insufficient);
+}
+
+#[test]
+fn hints_wait_for_a_class_of_devices_for_a_requested_resource() {
+    let (cluster, _, gpu) = half_used();
+    let class = |resource: Option<&str>| {
+        let object = json!({
+            "apiVersion": device_classes::API_VERSION, "kind": device_classes::KIND, "metadata": {"name": "gpus"},
+            "spec": {"extendedResourceName": resource},
+        });
+        object.to_string().into_bytes()
+    };
+    let key = ObjectKey::named(&format!("{}/{}", device_classes::API_VERSION, device_classes::KIND), "", "gpus");
+    let hint = |pod: &Pod, old: Option<&[u8]>, new: &[u8]| {
+        let event = ClusterEvent::new("resource.k8s.io/DeviceClass", ClusterEvent::ADD);
+        let subject = EventSubject::Object { key: &key, old, new: Some(new) };
+        fit("null").queueing_hint(&HintCall { table: cluster.table(), pod, event: &event, subject })
+    };
+    let classes = [Some("example.com/gpu"), None].map(class);
+    let [serving, other] = [classes[0].as_slice(), classes[1].as_slice()];
+    let mut pod = Pod { requests: amounts(1, 1), ..Pod::default() };
+    assert!(!hint(&pod, None, serving));
+    for n in [2, 0] {
+        pod.requests.scalars = [(gpu, n)].into();
+        assert!(hint(&pod, None, serving) && hint(&pod, Some(other), serving), "a request of {n}");
+        assert!(!hint(&pod, None, other) && !hint(&pod, Some(serving), serving), "a request of {n}");
+    }
 }
 
 /// Sums of removed and added requests saturate, like sums of requests on a node.

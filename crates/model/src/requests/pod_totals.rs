@@ -117,11 +117,12 @@ fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
     };
     let actual_of = |container: &Container| {
         let resources = statuses.get(container.name.as_str()).and_then(|status| status.resources.as_ref());
-        resources.map_or_else(|| allocated_of(container), |resources| resources.requests.clone())
+        resources.and_then(named_requests).unwrap_or_else(|| allocated_of(container))
     };
-    let whole_pod = pod.status.allocated_resources.clone().zip(pod.status.resources.clone());
+    let actual = pod.status.resources.as_ref().and_then(named_requests);
+    let whole_pod = pod.status.allocated_resources.clone().zip(actual);
     let (mut largest, allocated) = match whole_pod {
-        Some((allocated, actual)) => (actual.requests, allocated),
+        Some((allocated, actual)) => (actual, allocated),
         None => {
             let total = |of: &dyn Fn(&Container) -> ResourceList| {
                 aggregate(pod, |container, _| with_defaults(of(container), options))
@@ -134,6 +135,11 @@ fn maximum_of_totals(pod: &Pod, options: &Options) -> ResourceList {
         raise_all(&mut largest, &with_claimed(spec_total(pod, options), options));
     }
     largest
+}
+
+/// The requests in a status; `None` if the status has only limits.
+fn named_requests(resources: &ResourceRequirements) -> Option<ResourceList> {
+    (!resources.requests.is_empty()).then(|| resources.requests.clone())
 }
 
 /// All limits of the pod. Overhead is added only to limits that exist.
@@ -204,26 +210,25 @@ fn resized(
 }
 
 /// The resources that `spec.resources.requests` sets for the pod as a whole. If totals count, the requests in the pod's
-/// status are included.
+/// status are included, and a spec that the node reported as infeasible does not count.
 fn pod_level_requests(pod: &Pod, resizes: Resizes) -> ResourceList {
     let Some(resources) = &pod.spec.resources else {
         return ResourceList::new();
     };
     let mut requests = resources.requests.clone();
     requests.retain(|name, _| is_pod_level_resource_name(name));
-    let actual = pod.status.resources.as_ref().filter(|_| resizes != Resizes::Ignored);
+    let counts_status = resizes != Resizes::Ignored && !requests.is_empty();
+    let actual = pod.status.resources.as_ref().filter(|_| counts_status);
     let Some(ResourceRequirements { requests: actual, .. }) = actual else { return requests };
     let infeasible = is_resize_infeasible(pod);
     let mut effective = resized(&requests, actual, pod.status.allocated_resources.as_ref(), infeasible);
     if resizes == Resizes::MaximumOfTotals {
         effective.retain(|name, _| is_pod_level_resource_name(name));
-        requests.extend(effective);
-        return requests;
+        return effective;
     }
+    // As in kube-scheduler, an infeasible request that the status does not name counts as 0.
     for (name, request) in &mut requests {
-        if let Some(effective) = effective.get(name) {
-            *request = effective.clone();
-        }
+        *request = effective.remove(name).unwrap_or_default();
     }
     requests
 }

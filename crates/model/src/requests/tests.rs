@@ -105,6 +105,33 @@ fn totals_take_the_status_of_the_whole_pod_and_of_every_init_container() {
     assert_eq!(resized(init, &allocated_and_actual(&["2"]).replace("containerS", "initContainerS")), [1000, 2000]);
 }
 
+/// A status without requests says nothing about them, so the allocated resources count instead. Without the allocated
+/// resources of `c1`, the actual total would be 2 CPUs, and the largest total 3 CPUs.
+#[test]
+fn a_status_with_limits_only_does_not_count_as_actual_resources() {
+    let status = r#"{"containerStatuses": [
+        {"name": "c0", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}}},
+        {"name": "c1", "allocatedResources": {"cpu": "2"}, "resources": {"limits": {"cpu": "4"}}}]}"#;
+    assert_eq!(resized(&of_containers(&["1", "1"]), status), [4000, 4000]);
+    let of_pod = r#"{"allocatedResources": {"cpu": "9"}, "resources": {"limits": {"cpu": "9"}}}"#;
+    assert_eq!(resized(&of_containers(&["1"]), of_pod), [1000, 1000]);
+}
+
+#[test]
+fn the_status_of_a_pod_replaces_only_requests_of_the_whole_pod() {
+    let container = r#""containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]"#;
+    let status = r#"{"resources": {"requests": {"cpu": "4"}}}"#;
+    let limited = format!(r#"{{{container}, "resources": {{"limits": {{"cpu": "8"}}}}}}"#);
+    assert_eq!(resized(&limited, status), [1000, 1000]);
+    // The spec of the whole pod is infeasible, and the status does not name the CPU. 1.36 counts 0, and 1.37 keeps the
+    // sum of the containers.
+    let requested = format!(r#"{{{container}, "resources": {{"requests": {{"cpu": "2"}}}}}}"#);
+    let infeasible = r#"{"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+        "resources": {"requests": {"memory": "1Gi"}},
+        "containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "1"}}]}"#;
+    assert_eq!(resized(&requested, infeasible), [0, 1000]);
+}
+
 #[test]
 fn pod_level_resources_and_their_resizes_need_their_gates() {
     let pod = r#"{"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}], "resources": {"requests": {"cpu": "2"}}},
