@@ -59,5 +59,5 @@ pub use rate::RequestRate;
 pub use review::{AccessDecision, AccessReviewer, Caller, ResourceRequest, ReviewError};
 pub use server_info::{ResourceAccess, ServerInfo, ServerInfoError, has_access, server_info};
 pub use task_end::end_as;
-pub use watch::{WatchEvent, WatchHandle, WatchObserver, Watches, spawn_watches};
+pub use watch::{ConfigMapError, ConfigMapWatch, WatchEvent, WatchHandle, WatchObserver, Watches, spawn_watches};
 pub use write::{Evicted, Nomination, PatchType, PodCondition, StatusPatch, WriteError, Writer};

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-    core::v1::ConfigMap,
 };
 use kube::{Api, Client, api::PostParams};
 
@@ -118,21 +117,6 @@ impl AccessReviewer {
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
-    }
-
-    /// The certificate authorities for clients and front proxies: the data of the ConfigMap
-    /// `extension-apiserver-authentication`, which the API server writes for the cluster's components.
-    ///
-    /// # Errors
-    /// The API server cannot be asked, or the object does not exist.
-    pub async fn authorities(&self) -> Result<BTreeMap<String, String>, ReviewError> {
-        const NAME: &str = "extension-apiserver-authentication";
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
-        let object = api
-            .get(NAME)
-            .await
-            .map_err(|error| ReviewError::new("ConfigMap kube-system/extension-apiserver-authentication", error))?;
-        Ok(object.data.unwrap_or_default())
     }
 
     /// The user of the token; `None` if the token is not valid.

@@ -11,6 +11,8 @@
 //! that it may not be listed; the report is repeated after each list that [`WatchHandle::relist`] or
 //! [`WatchHandle::tell_pods_again`] asked for.
 //!
+//! [`ConfigMapWatch`] follows one object outside this stream.
+//!
 //! `kube::runtime::watcher` is not used. That watcher relists at resource version 0, which may go back in time after an
 //! API server failed over. That watcher also restarts immediately and for ever if a server keeps closing the
 //! connection. If it cannot decode one object, it loses the whole page.
@@ -32,6 +34,9 @@ use crate::{Kinds, end_as};
 use kind::Kind;
 use session::Session;
 
+pub use config_map::{ConfigMapError, ConfigMapWatch};
+
+mod config_map;
 mod kind;
 mod known_objects;
 mod reconnect_backoff;

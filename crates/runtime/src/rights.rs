@@ -86,9 +86,11 @@ impl Rights {
         rights.want_all(&ALWAYS, "the scheduler");
         if serving == Serving::Https {
             rights.want_all(&REVIEWS, "the endpoints over HTTPS");
-            let authorities = ResourceAccess::new("", "configmaps", "get")
-                .to_object("kube-system", "extension-apiserver-authentication");
-            rights.want(authorities, "the endpoints over HTTPS");
+            for verb in ["get", "watch"] {
+                let authorities = ResourceAccess::new("", "configmaps", verb)
+                    .to_object("kube-system", "extension-apiserver-authentication");
+                rights.want(authorities, "the endpoints over HTTPS");
+            }
         }
         rights
     }

@@ -1,20 +1,21 @@
-//! The endpoints over HTTPS, as in kube-scheduler. `certificates` has the server's certificate and the authorities of
-//! clients, `lookup` finds the authorities that the cluster names, and `access` controls access. `endpoints` has the
-//! paths.
+//! The endpoints over HTTPS, as in kube-scheduler. `certificates` has the server's certificates, and `trust` the
+//! authorities of clients. `current_tls` owns both, and reads changed files again. `lookup` follows the authorities that
+//! the cluster publishes, and `access` controls access. `endpoints` has the paths.
 
 mod access;
 mod answers;
 mod certificates;
-
+mod current_tls;
 mod lookup;
 mod review_rate;
 mod tls_choices;
+mod trust;
 
 use std::{
-    io,
+    future, io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,16 +26,18 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
-use self::{access::AccessCheck, certificates::Tls};
+use self::{
+    access::AccessCheck,
+    current_tls::{ConnectedClient, CurrentTls},
+};
 pub use self::{
     access::{NoVerdict, PAGE, RequestUser, TOKEN_COOKIE},
     tls_choices::TlsChoices,
 };
 use crate::{connections, connections::Activity, connections::serve_http1, connections::serve_http2};
 use berth_cluster::ConnectOptions;
-use berth_file_watch::FileWatch;
 use berth_telemetry::{chain, klog::Verbosity, metrics::Metrics};
 
 /// The time limit for a client's handshake.
@@ -91,7 +94,7 @@ pub enum Authorities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     None,
-    /// If the cluster does not answer, no authority vouches for callers.
+    /// Until the cluster answers, no authority vouches for callers.
     Tolerant,
     /// If the cluster does not answer, the program does not start.
     Strict,
@@ -163,22 +166,29 @@ impl SecureServing {
         routes: Router,
         metrics: &Arc<Metrics>,
     ) -> Result<impl Future<Output = ()> + Send + use<>> {
-        let mut serving = self.clone();
-        lookup::add_authorities(&mut serving).await?;
-        let tls = Arc::new(RwLock::new(Tls::read(&serving)?));
-        let watch = serving.follow_files(&tls);
-        let gate = AccessCheck::new(&serving, metrics).await?;
+        let tls = Arc::new(CurrentTls::read(self)?);
+        let published = lookup::look_up(&tls).await?;
+        let watch = tls.follow_files();
+        let gate = AccessCheck::new(self, metrics).await?;
         let listener = self
             .listen()
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;
         info!(address = %listener.local_addr()?, "serving HTTPS");
         let routes = routes.layer(middleware::from_fn_with_state(gate, access::check));
-        let http2 = serving.http2;
+        let http2 = self.http2;
         Ok(async move {
             let _watch = watch;
-            let current = || tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let serve = |stream, activity| serve_one(stream, current(), routes.clone(), http2, activity);
-            connections::accept(listener, serve).await;
+            let follow = async {
+                match published {
+                    Some(published) => published.follow(Arc::clone(&tls)).await,
+                    None => future::pending().await,
+                }
+            };
+            let serve = |stream, activity| serve_one(stream, Arc::clone(&tls), routes.clone(), http2, activity);
+            tokio::select! {
+                () = connections::accept(listener, serve) => {}
+                () = follow => {}
+            }
         })
     }
 
@@ -191,51 +201,24 @@ impl SecureServing {
         socket.bind(self.address)?;
         socket.listen(BACKLOG)
     }
-
-    /// Reads changed certificates and authorities from their files, for later connections.
-    fn follow_files(&self, tls: &Arc<RwLock<Tls>>) -> Option<FileWatch> {
-        let pairs = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
-        let named = self.sni_certificates.iter().flat_map(|sni| [&sni.certificate, &sni.key]);
-        let authorities = self.client_ca.iter().chain(self.front_proxy.iter().map(|proxy| &proxy.authority));
-        let authorities = authorities.filter_map(|authorities| match authorities {
-            Authorities::File(file) => Some(file),
-            Authorities::Pem(_) => None,
-        });
-        let files: Vec<PathBuf> = pairs.chain(named).chain(authorities).cloned().collect();
-        if files.is_empty() {
-            return None;
-        }
-        let (serving, tls) = (self.clone(), Arc::clone(tls));
-        let changed = move || match Tls::read(&serving) {
-            Ok(read) => {
-                *tls.write().unwrap_or_else(PoisonError::into_inner) = read;
-                info!("using the new certificates");
-            }
-            Err(error) => {
-                warn!(reason = format!("{error:#}"), "failed to load new certificates; keeping the previous ones")
-            }
-        };
-        let watch = berth_file_watch::watch(files, changed);
-        watch.inspect_err(|error| warn!(%error, "cannot watch the certificate files; a change needs a restart")).ok()
-    }
 }
 
 /// The address of the client.
 #[derive(Clone, Copy, Debug)]
 struct PeerAddress(IpAddr);
 
-async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, http2: ServeHttp2, activity: Activity) {
+async fn serve_one(stream: TcpStream, tls: Arc<CurrentTls>, routes: Router, http2: ServeHttp2, activity: Activity) {
     let Ok(address) = stream.peer_addr() else { return };
-    let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
+    let acceptor = TlsAcceptor::from(Arc::clone(&tls.get().config));
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(error = chain(&error), "TLS handshake failed"),
         Err(_) => return debug!("TLS handshake timed out"),
     };
     let (_, connection) = stream.get_ref();
-    let peer = tls.peer(connection.peer_certificates().unwrap_or_default());
+    let client = ConnectedClient::new(connection.peer_certificates().unwrap_or_default(), tls);
     let is_http2 = connection.alpn_protocol() == Some(b"h2");
-    let routes = routes.layer(Extension(peer)).layer(Extension(PeerAddress(address.ip())));
+    let routes = routes.layer(Extension(client)).layer(Extension(PeerAddress(address.ip())));
     match http2 {
         ServeHttp2::UpTo(max_streams) if is_http2 => serve_http2(stream, routes, activity, max_streams).await,
         ServeHttp2::UpTo(_) | ServeHttp2::No => serve_http1(stream, routes, activity).await,

@@ -14,7 +14,11 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
+use kube::{
+    Api, Client, Config,
+    api::{Patch, PatchParams, PostParams},
+    config::AuthInfo,
+};
 use prost::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
@@ -96,9 +100,22 @@ impl Bench {
     }
 
     pub(crate) fn certificate(&self) -> AuthInfo {
-        let file = |name: &str| Some(self.dir.join(name).display().to_string());
-        AuthInfo { client_certificate: file("client.crt"), client_key: file("client.key"), ..AuthInfo::default() }
+        certificate_in(&self.dir)
     }
+
+    /// Whether the client with the certificate in this folder gets the metrics over a new connection.
+    async fn accepts(&self, dir: &Path) -> bool {
+        self.client(certificate_in(dir)).request_text(metrics()).await.is_ok()
+    }
+}
+
+fn certificate_in(dir: &Path) -> AuthInfo {
+    let file = |name: &str| Some(dir.join(name).display().to_string());
+    AuthInfo { client_certificate: file("client.crt"), client_key: file("client.key"), ..AuthInfo::default() }
+}
+
+fn metrics() -> http::Request<Vec<u8>> {
+    http::Request::get("/metrics").body(Vec::new()).expect("a request")
 }
 
 /// Writes an authority and a client certificate for `ada` of the group `system:masters`.
@@ -307,20 +324,77 @@ async fn http2_is_served_beside_http1() {
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
 }
 
+/// The ConfigMap in which an API server publishes authorities.
+const PUBLISHED: &str = "extension-apiserver-authentication";
+
+/// Publishes the clients' authority in this folder, as an API server does.
+async fn publish(cluster: &Cluster, dir: &Path) -> Api<ConfigMap> {
+    let authority = fs::read_to_string(dir.join("ca.crt")).expect("a file");
+    let published = json!({"metadata": {"name": PUBLISHED}, "data": {"client-ca-file": authority}});
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.pods.clone().into_client(), "kube-system");
+    let published = serde_json::from_value(published).expect("a ConfigMap");
+    maps.create(&PostParams::default(), &published).await.expect("the sandbox takes it");
+    maps
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cluster_says_who_vouches_for_clients() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     write_client_certificates(cluster.dir.path());
-    let authority = fs::read_to_string(cluster.dir.path().join("ca.crt")).expect("a file");
-    let published = serde_json::json!({
-        "metadata": {"name": "extension-apiserver-authentication"}, "data": {"client-ca-file": authority},
-    });
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.pods.clone().into_client(), "kube-system");
-    let published = serde_json::from_value(published).expect("a ConfigMap");
-    maps.create(&PostParams::default(), &published).await.expect("the sandbox takes it");
+    publish(&cluster, cluster.dir.path()).await;
     let mut bench = Bench::start_in(cluster, &["--authentication-kubeconfig={kubeconfig}"]).await;
     bench.process.line("\"looked up the certificate authorities for clients\" clients=true front_proxies=false").await;
     bench.get(bench.certificate(), "/metrics").await.expect("ada may");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_the_cluster_replaces_vouches_for_nobody_any_more() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let (old, new) = (cluster.dir.path().to_owned(), cluster.dir.path().join("new"));
+    fs::create_dir(&new).expect("a folder");
+    write_client_certificates(&old);
+    write_client_certificates(&new);
+    let maps = publish(&cluster, &old).await;
+    let change = async |authority: &str| {
+        let data = Patch::Merge(json!({"data": {"client-ca-file": authority}}));
+        maps.patch(PUBLISHED, &PatchParams::default(), &data).await.expect("the sandbox takes it");
+    };
+    let mut bench = Bench::start_in(cluster, &["--authentication-kubeconfig={kubeconfig}"]).await;
+    assert!(bench.accepts(&old).await && !bench.accepts(&new).await, "{}", bench.process.text());
+    let connected = bench.client(bench.certificate());
+    connected.request_text(metrics()).await.expect("ada may");
+    change(&fs::read_to_string(new.join("ca.crt")).expect("a file")).await;
+    bench.process.line("\"using the new certificate authorities for clients\" clients=true").await;
+    assert!(bench.accepts(&new).await && !bench.accepts(&old).await, "{}", bench.process.text());
+    // The client's connection is still open, but the client is not ada any more.
+    let refused = connected.request_text(metrics()).await.expect_err("the authority is gone");
+    assert!(matches!(&refused, kube::Error::Api(status) if status.code == 403), "{refused}");
+    change("no certificate").await;
+    let line = bench.process.line("\"cannot use published certificate authorities").await;
+    for part in [
+        "the ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file: it contains no certificate",
+        "fix=\"delete the ConfigMap: ",
+    ] {
+        assert!(line.contains(part), "{part} is missing from {line}");
+    }
+    assert!(bench.accepts(&new).await && !bench.accepts(&old).await, "{}", bench.process.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_replaces_another_in_its_file_counts_without_a_restart() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let dir = cluster.dir.path().to_owned();
+    let (old, new) = (dir.join("old"), dir.join("new"));
+    for folder in [&old, &new] {
+        fs::create_dir(folder).expect("a folder");
+        write_client_certificates(folder);
+    }
+    fs::copy(old.join("ca.crt"), dir.join("trusted.crt")).expect("a file");
+    let mut bench = Bench::start_in(cluster, &["--client-ca-file={dir}/trusted.crt", "--leader-elect=false"]).await;
+    assert!(bench.accepts(&old).await && !bench.accepts(&new).await, "{}", bench.process.text());
+    fs::copy(new.join("ca.crt"), dir.join("trusted.crt")).expect("a file");
+    bench.process.line("using the new certificates").await;
+    assert!(bench.accepts(&new).await && !bench.accepts(&old).await, "{}", bench.process.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,7 +47,7 @@ const WATCH_JITTER_PERCENT: u32 = 100;
 const UNPINGED_WATCH_SECONDS: u32 = 30;
 const UNPINGED_WATCH_JITTER_PERCENT: u32 = 33;
 /// The maximum delay with which a server may end a watch.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// The seconds that servers are asked for when a connection begins with a list, which may be long.
 const LIST_SECONDS: u32 = 600;
 /// A server that streams a list is never silent for this long in the middle of it.
@@ -57,7 +57,7 @@ const PAGE_SIZE: u32 = 500;
 /// The maximum time for one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that lasted this long was healthy, so the next connection needs no wait.
-const HEALTHY_AFTER: Duration = Duration::from_secs(5);
+pub(super) const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
 /// The maximum wait for a kind that the server does not serve. Its definition may be created at any time, and pods wait for
 /// it. Longer waits would spare an overloaded server, but a server that answers without the kind has not failed.
@@ -522,7 +522,7 @@ impl Session {
 }
 
 /// The duration of a watch over this version of HTTP. `jitter` is in percent.
-fn watch_seconds(version: Version, jitter: u32) -> u32 {
+pub(super) fn watch_seconds(version: Version, jitter: u32) -> u32 {
     let (seconds, most) = if version == Version::HTTP_2 {
         (WATCH_SECONDS, WATCH_JITTER_PERCENT)
     } else {

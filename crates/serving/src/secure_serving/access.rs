@@ -25,7 +25,9 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use berth_cluster::{AccessDecision, AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
+use berth_cluster::{
+    AccessDecision, AccessReviewer, Caller, Client, ConnectOptions, ResourceRequest, ReviewError, connect,
+};
 use berth_config::Usage;
 use berth_telemetry::{
     chain,
@@ -37,8 +39,9 @@ use tracing::warn;
 use super::{
     FrontProxy, PeerAddress, SecureServing,
     answers::{Answers, Question},
-    certificates::Peer,
+    current_tls::ConnectedClient,
     review_rate::ReviewRate,
+    trust::Peer,
 };
 
 const MASTERS: &str = "system:masters";
@@ -92,7 +95,6 @@ pub(super) struct AccessCheck(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     open_paths: Vec<String>,
-    front_proxy: Option<FrontProxy>,
     tokens: Option<AccessReviewer>,
     token_ttl: Duration,
     rights: Option<AccessReviewer>,
@@ -126,7 +128,6 @@ impl AccessCheck {
     pub(super) async fn new(serving: &SecureServing, metrics: &Arc<Metrics>) -> Result<Self> {
         Ok(Self(Arc::new(Inner {
             open_paths: serving.open_paths.clone(),
-            front_proxy: serving.front_proxy.clone(),
             tokens: reviewer(serving.authentication.as_ref(), "--authentication-kubeconfig").await?,
             token_ttl: serving.token_ttl,
             rights: reviewer(serving.authorization.as_ref(), "--authorization-kubeconfig").await?,
@@ -140,21 +141,29 @@ impl AccessCheck {
     }
 }
 
-pub(super) async fn reviewer(cluster: Option<&ConnectOptions>, flag: &str) -> Result<Option<AccessReviewer>> {
+async fn reviewer(cluster: Option<&ConnectOptions>, flag: &str) -> Result<Option<AccessReviewer>> {
+    Ok(client(cluster, flag).await?.map(AccessReviewer::new))
+}
+
+/// A client of the cluster that a flag names; `None` without a cluster.
+///
+/// # Errors
+/// The kubeconfig of the flag cannot be used.
+pub(super) async fn client(cluster: Option<&ConnectOptions>, flag: &str) -> Result<Option<Client>> {
     let Some(options) = cluster else { return Ok(None) };
     let connection = connect(options).await.map_err(|error| Usage(format!("{flag}: {}", chain(&error))))?;
-    Ok(Some(AccessReviewer::new(connection.client())))
+    Ok(Some(connection.client()))
 }
 
 /// Passes a request on, or answers why it is refused.
 pub(super) async fn check(
     State(gate): State<AccessCheck>,
-    Extension(peer): Extension<Peer>,
+    Extension(client): Extension<ConnectedClient>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (peer, method, path) = (client.peer(), request.method().clone(), request.uri().path().to_owned());
     match gate.0.admit(&peer, address, request.headers(), &method, &path).await {
         Ok(caller) => {
             let caller = Arc::new(caller);
@@ -267,7 +276,7 @@ impl Inner {
         token: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Caller, Denial> {
-        let named = self.front_proxy.as_ref().and_then(|proxy| proxy.caller(peer.front_proxy.as_deref()?, headers));
+        let named = peer.front_proxy.as_ref().and_then(|proxy| proxy.settings.caller(&proxy.name, headers));
         if let Some(caller) = named.or_else(|| peer.client.clone()) {
             return Ok(caller);
         }
