@@ -4,7 +4,9 @@
 //! is a manifest that was requested by its digest.
 
 mod challenge;
+mod connector;
 mod credentials;
+mod proxy;
 mod transport;
 
 use std::{
@@ -26,7 +28,7 @@ use self::{
     credentials::Credentials,
     transport::{Transport, TransportError, read_body, resolve},
 };
-pub use self::{credentials::CredentialsError, transport::SetupError};
+pub use self::{credentials::CredentialsError, proxy::Proxies, transport::SetupError};
 use crate::{
     artifact::digest_of,
     manifest::{DOCKER_LIST, DOCKER_MANIFEST, INDEX, MANIFEST},
@@ -125,16 +127,21 @@ pub enum RegistryError {
 
 impl Registries {
     /// Reads the files with certificates. `secret_file` contains credentials for registries without a separate file.
+    /// `proxies` are for all hosts: registries, mirrors, token services, and hosts to which registries redirect.
     ///
     /// # Errors
     /// A file cannot be used.
-    pub fn new(options: Vec<RegistryOptions>, secret_file: Option<PathBuf>) -> Result<Self, SetupError> {
+    pub fn new(
+        options: Vec<RegistryOptions>,
+        secret_file: Option<PathBuf>,
+        proxies: &Proxies,
+    ) -> Result<Self, SetupError> {
         let mut transports = BTreeMap::new();
         for registry in &options {
             let RegistryOptions { host, plain_http, ca_file, .. } = registry;
-            transports.insert(host.clone(), Transport::new(host, *plain_http, ca_file.as_deref())?);
+            transports.insert(host.clone(), Transport::new(host, *plain_http, ca_file.as_deref(), proxies.clone())?);
         }
-        let default = Transport::new("", false, None)?;
+        let default = Transport::new("", false, None, proxies.clone())?;
         let options = options.into_iter().map(|registry| (registry.host.clone(), registry)).collect();
         let authorizations = Mutex::default();
         Ok(Self { shared: Arc::new(Shared { options, transports, default, secret_file, authorizations }) })

@@ -3,11 +3,12 @@
 use std::{fs, path::Path, time::Duration};
 
 use berth_test_guests::Behavior;
-use berth_test_registry::TestRegistry;
+use berth_test_registry::{TestProxy, TestRegistry};
 use serde_json::json;
 
 use crate::{
-    plugin_life::{Bench, by_priority, digest, place},
+    cluster::Cluster,
+    plugin_life::{Bench, CONFIG, by_priority, digest, place},
     process::{Ended, Process},
 };
 
@@ -173,4 +174,46 @@ async fn the_cache_serves_a_restart_while_the_registry_is_away() {
     let mut second = bench.cluster.scheduler(&arguments).await;
     second.process.line("the plugin cannot be pulled; using the copy in the cache").await;
     second.until("/metrics", |text| text.contains(&format!("digest=\"{}\"", digest(1)))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_names_the_proxy_to_a_registry() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let registry = TestRegistry::start().await.expect("a registry");
+    let proxy = TestProxy::start(&registry, &["registry.example"]).await.expect("a proxy");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).expect("a file");
+        path.display().to_string()
+    };
+    let component = file("ByPriority.wasm", &by_priority(1));
+    let authorities = file("ca.pem", proxy.authority().as_bytes());
+    let config = file("config.yaml", CONFIG.as_bytes());
+    let reference = "registry.example/team/by-priority:1";
+    let address = format!("http://{}", proxy.host());
+    // The sandbox is on loopback, which is never behind a proxy.
+    let variables = [("HTTPS_PROXY", address.as_str()), ("NO_PROXY", "other.example")];
+
+    let arguments = ["plugin", "push", &component, reference, "--ca-file", &authorities];
+    let pushed = Process::berth_with(arguments, &variables).ended(LIMIT).await;
+    assert!(pushed.status.success(), "{}", pushed.err);
+    assert_ne!(proxy.take_requests(), [""; 0]);
+
+    let settings = format!(
+        "
+apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+registries: [{{host: registry.example, caFile: '{authorities}'}}]
+plugins:
+- name: ByPriority
+  source: {{oci: '{reference}'}}
+"
+    );
+    let settings = file("plugins.yaml", settings.as_bytes());
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let arguments = ["--config", &config, "--plugin-config", &settings];
+    let scheduler = cluster.scheduler_with(&arguments, &variables).await;
+    scheduler.until("/metrics", |text| text.contains(&format!("digest=\"{}\"", digest(1)))).await;
+    let asked = proxy.take_requests();
+    assert!(!asked.is_empty() && asked.iter().all(|asked| asked == "CONNECT registry.example:443"), "{asked:?}");
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_config::{FileSettings, Usage};
-use berth_provenance::{ComponentDescription, Pulled, Puller, Reference, Registries, RegistryOptions, push};
+use berth_provenance::{ComponentDescription, Proxies, Pulled, Puller, Reference, Registries, RegistryOptions, push};
 use berth_telemetry::chain;
 use clap::Args;
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ impl RegistryAccess {
             token_service: self.token_service.clone(),
             ..RegistryOptions::default()
         };
-        Registries::new(vec![options], None).map_err(|error| Usage(chain(&error)).into())
+        Registries::new(vec![options], None, &Proxies::of_process()).map_err(|error| Usage(chain(&error)).into())
     }
 
     /// The component that a reference names, and its signatures.
