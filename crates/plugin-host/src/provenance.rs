@@ -161,7 +161,9 @@ pub(crate) fn pull_cache(artifacts: Option<&Path>) -> Result<Option<Cache>, Cach
 
 fn registry(settings: &RegistrySettings) -> RegistryOptions {
     let RegistrySettings { host, mirrors, plain_http, ca_file, pull_secret_file, token_service } = settings.clone();
-    RegistryOptions { host, mirrors, plain_http, ca_file, pull_secret_file, token_service }
+    // Whoever writes the Secret must not choose a program that runs with the scheduler's rights.
+    let runs_credential_helpers = false;
+    RegistryOptions { host, mirrors, plain_http, ca_file, pull_secret_file, runs_credential_helpers, token_service }
 }
 
 fn source_rule(rule: &SignatureRule, signers: &[Signer]) -> SourceRule {

@@ -6,6 +6,7 @@
 mod challenge;
 mod connector;
 mod credentials;
+mod helper;
 mod proxy;
 mod transport;
 
@@ -59,6 +60,8 @@ pub struct RegistryOptions {
     pub ca_file: Option<PathBuf>,
     /// The file with the credentials, in the form that `docker login` writes.
     pub pull_secret_file: Option<PathBuf>,
+    /// Whether Berth runs the helper programs that this file names. Only the user whose file it is may allow that.
+    pub runs_credential_helpers: bool,
     /// The host that issues tokens for these credentials, with its port if the port is not 443. `None` stands for the
     /// registry itself.
     pub token_service: Option<String>,
@@ -310,7 +313,7 @@ impl Registries {
         action: Action,
         challenge: Challenge,
     ) -> Result<Option<HeaderValue>, RegistryError> {
-        let credentials = self.credentials(at)?;
+        let credentials = self.credentials(at).await?;
         let (realm, service, scope) = match challenge {
             Challenge::Basic => return Ok(credentials.as_ref().and_then(basic)),
             Challenge::Bearer { realm, service, scope } => (realm, service, scope),
@@ -357,9 +360,11 @@ impl Registries {
         if is_expected { Ok(()) } else { Err(RegistryError::TokenService { registry: at.host.clone(), named }) }
     }
 
-    fn credentials(&self, at: &Endpoint) -> Result<Option<Credentials>, RegistryError> {
+    async fn credentials(&self, at: &Endpoint) -> Result<Option<Credentials>, RegistryError> {
+        let Some(file) = self.secret_file(at) else { return Ok(None) };
         let name = format!("{}/{}", at.host, at.repository);
-        Ok(self.secret_file(at).map(|file| credentials::find(file, &name)).transpose()?.flatten())
+        let runs_helpers = self.shared.options.get(&at.host).is_some_and(|registry| registry.runs_credential_helpers);
+        Ok(credentials::find(file, &name, runs_helpers).await?)
     }
 
     fn secret_file(&self, at: &Endpoint) -> Option<&Path> {
@@ -376,7 +381,7 @@ impl Registries {
         let (what, status) = (what.to_owned(), answer.status());
         let body = read_body(answer, MAX_MESSAGE).await.unwrap_or_default();
         let message = message(&body);
-        let has_credentials = self.credentials(at).is_ok_and(|it| it.is_some());
+        let has_credentials = self.credentials(at).await.is_ok_and(|it| it.is_some());
         match status {
             StatusCode::NOT_FOUND => RegistryError::NotFound(what),
             StatusCode::UNAUTHORIZED if !has_credentials => RegistryError::NoCredentials(what),

@@ -19,7 +19,8 @@ use crate::blocking::block_on;
 
 const REFERENCES: &str = "\
 A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. The credentials are
-those of `docker login`, in $DOCKER_CONFIG/config.json or ~/.docker/config.json. --credentials names another file in the same format.";
+those of `docker login`, in $DOCKER_CONFIG/config.json or ~/.docker/config.json. --credentials names another file in the same format.
+The file may name credential helpers: the programs docker-credential-NAME.";
 
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
@@ -71,6 +72,7 @@ impl RegistryAccess {
             plain_http: self.plain_http,
             ca_file: self.ca_file.clone(),
             pull_secret_file: self.credentials.clone().or_else(docker_config),
+            runs_credential_helpers: true,
             token_service: self.token_service.clone(),
             ..RegistryOptions::default()
         };
