@@ -18,9 +18,9 @@ use berth_config::{
 };
 use berth_model::PluginName;
 use berth_provenance::{
-    Cache, CacheError, KeylessIdentity, KeylessRoots, Policy, PublicKey, Puller, Reference, ReferenceError, Refusal,
-    Registries, RegistryOptions, SetupError, Signatures, Signer, SignerIdentity, Source, SourcePattern, SourceRule,
-    Trust, Unsigned,
+    Cache, CacheError, KeylessIdentity, KeylessRoots, Policy, Proxies, PublicKey, Puller, Reference, ReferenceError,
+    Refusal, Registries, RegistryOptions, SetupError, Signatures, Signer, SignerIdentity, Source, SourcePattern,
+    SourceRule, Trust, Unsigned,
 };
 use berth_telemetry::chain;
 use tracing::warn;
@@ -67,7 +67,7 @@ impl Provenance {
         let signers = signers?;
         let registries: Vec<RegistryOptions> = registries.iter().map(registry).collect();
         if !registries.is_empty() {
-            Registries::new(registries.clone(), None).map_err(ProvenanceError::Registries)?;
+            Registries::new(registries.clone(), None, &Proxies::of_process()).map_err(ProvenanceError::Registries)?;
         }
         let mut sources = BTreeMap::new();
         for (plugin, source) in settings.sources() {
@@ -80,12 +80,12 @@ impl Provenance {
         Ok(Self { policy: Policy::new(rules), registries, sources })
     }
 
-    /// A puller with these settings.
+    /// A puller with these settings and with the proxies of the environment.
     ///
     /// # Errors
     /// A file with certificates can no longer be used.
     pub fn puller(&self, cache: Option<Cache>) -> Result<Puller, SetupError> {
-        Ok(Puller::new(Registries::new(self.registries.clone(), None)?, cache))
+        Ok(Puller::new(Registries::new(self.registries.clone(), None, &Proxies::of_process())?, cache))
     }
 
     /// Checks whether a binary may run, and returns its signers. `file` contains the bytes of a file.
@@ -161,7 +161,9 @@ pub(crate) fn pull_cache(artifacts: Option<&Path>) -> Result<Option<Cache>, Cach
 
 fn registry(settings: &RegistrySettings) -> RegistryOptions {
     let RegistrySettings { host, mirrors, plain_http, ca_file, pull_secret_file, token_service } = settings.clone();
-    RegistryOptions { host, mirrors, plain_http, ca_file, pull_secret_file, token_service }
+    // Whoever writes the Secret must not choose a program that runs with the scheduler's rights.
+    let runs_credential_helpers = false;
+    RegistryOptions { host, mirrors, plain_http, ca_file, pull_secret_file, runs_credential_helpers, token_service }
 }
 
 fn source_rule(rule: &SignatureRule, signers: &[Signer]) -> SourceRule {

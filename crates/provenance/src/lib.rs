@@ -1,9 +1,9 @@
 //! The sources of plugins, and the signers that vouch for them.
 //!
-//! A component is in the plugins directory or in an OCI registry. [`Registries`] sends requests to registries.
-//! [`Puller`] gets a component from a registry, or from the [`Cache`] while the registry is unreachable, and [`push`]
-//! uploads a component. [`Policy`] contains the signers that each source needs. [`Policy::decide`] is the only place
-//! where a binary is admitted or refused.
+//! A component is in the plugins directory or in an OCI registry. [`Registries`] sends requests to registries, through
+//! the [`Proxies`] of the environment. [`Puller`] gets a component from a registry, or from the [`Cache`] while the
+//! registry is unreachable, and [`push`] uploads a component. [`Policy`] contains the signers that each source needs.
+//! [`Policy::decide`] is the only place where a binary is admitted or refused.
 //!
 //! The crate knows only bytes: it cannot run a component. Its caller decides when a component is pulled again;
 //! [`PullSchedule`] computes the times. The crate does not trust registries, mirrors and the cache: the size and time
@@ -32,6 +32,6 @@ pub use policy::{
 pub use pull::{FailedHosts, PullError, Pulled, Puller};
 pub use push::{PushError, attach_signature, push};
 pub use reference::{Reference, ReferenceError, Version};
-pub use registry::{CredentialsError, Registries, RegistryError, RegistryOptions, SetupError};
+pub use registry::{CredentialsError, Proxies, Registries, RegistryError, RegistryOptions, SetupError};
 pub use schedule::PullSchedule;
 pub use signature::{Keyless, Signature, SignatureFileError, Signatures, detached_text, simple_signing_payload};

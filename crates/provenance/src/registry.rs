@@ -4,7 +4,10 @@
 //! is a manifest that was requested by its digest.
 
 mod challenge;
+mod connector;
 mod credentials;
+mod helper;
+mod proxy;
 mod transport;
 
 use std::{
@@ -26,7 +29,7 @@ use self::{
     credentials::Credentials,
     transport::{Transport, TransportError, read_body, resolve},
 };
-pub use self::{credentials::CredentialsError, transport::SetupError};
+pub use self::{credentials::CredentialsError, proxy::Proxies, transport::SetupError};
 use crate::{
     artifact::digest_of,
     manifest::{DOCKER_LIST, DOCKER_MANIFEST, INDEX, MANIFEST},
@@ -57,6 +60,8 @@ pub struct RegistryOptions {
     pub ca_file: Option<PathBuf>,
     /// The file with the credentials, in the form that `docker login` writes.
     pub pull_secret_file: Option<PathBuf>,
+    /// Whether Berth runs the helper programs that this file names. Only the user whose file it is may allow that.
+    pub runs_credential_helpers: bool,
     /// The host that issues tokens for these credentials, with its port if the port is not 443. `None` stands for the
     /// registry itself.
     pub token_service: Option<String>,
@@ -125,16 +130,21 @@ pub enum RegistryError {
 
 impl Registries {
     /// Reads the files with certificates. `secret_file` contains credentials for registries without a separate file.
+    /// `proxies` are for all hosts: registries, mirrors, token services, and hosts to which registries redirect.
     ///
     /// # Errors
     /// A file cannot be used.
-    pub fn new(options: Vec<RegistryOptions>, secret_file: Option<PathBuf>) -> Result<Self, SetupError> {
+    pub fn new(
+        options: Vec<RegistryOptions>,
+        secret_file: Option<PathBuf>,
+        proxies: &Proxies,
+    ) -> Result<Self, SetupError> {
         let mut transports = BTreeMap::new();
         for registry in &options {
             let RegistryOptions { host, plain_http, ca_file, .. } = registry;
-            transports.insert(host.clone(), Transport::new(host, *plain_http, ca_file.as_deref())?);
+            transports.insert(host.clone(), Transport::new(host, *plain_http, ca_file.as_deref(), proxies.clone())?);
         }
-        let default = Transport::new("", false, None)?;
+        let default = Transport::new("", false, None, proxies.clone())?;
         let options = options.into_iter().map(|registry| (registry.host.clone(), registry)).collect();
         let authorizations = Mutex::default();
         Ok(Self { shared: Arc::new(Shared { options, transports, default, secret_file, authorizations }) })
@@ -303,7 +313,7 @@ impl Registries {
         action: Action,
         challenge: Challenge,
     ) -> Result<Option<HeaderValue>, RegistryError> {
-        let credentials = self.credentials(at)?;
+        let credentials = self.credentials(at).await?;
         let (realm, service, scope) = match challenge {
             Challenge::Basic => return Ok(credentials.as_ref().and_then(basic)),
             Challenge::Bearer { realm, service, scope } => (realm, service, scope),
@@ -350,9 +360,11 @@ impl Registries {
         if is_expected { Ok(()) } else { Err(RegistryError::TokenService { registry: at.host.clone(), named }) }
     }
 
-    fn credentials(&self, at: &Endpoint) -> Result<Option<Credentials>, RegistryError> {
+    async fn credentials(&self, at: &Endpoint) -> Result<Option<Credentials>, RegistryError> {
+        let Some(file) = self.secret_file(at) else { return Ok(None) };
         let name = format!("{}/{}", at.host, at.repository);
-        Ok(self.secret_file(at).map(|file| credentials::find(file, &name)).transpose()?.flatten())
+        let runs_helpers = self.shared.options.get(&at.host).is_some_and(|registry| registry.runs_credential_helpers);
+        Ok(credentials::find(file, &name, runs_helpers).await?)
     }
 
     fn secret_file(&self, at: &Endpoint) -> Option<&Path> {
@@ -369,7 +381,7 @@ impl Registries {
         let (what, status) = (what.to_owned(), answer.status());
         let body = read_body(answer, MAX_MESSAGE).await.unwrap_or_default();
         let message = message(&body);
-        let has_credentials = self.credentials(at).is_ok_and(|it| it.is_some());
+        let has_credentials = self.credentials(at).await.is_ok_and(|it| it.is_some());
         match status {
             StatusCode::NOT_FOUND => RegistryError::NotFound(what),
             StatusCode::UNAUTHORIZED if !has_credentials => RegistryError::NoCredentials(what),

@@ -22,7 +22,8 @@ use crate::{
     process::{Ended, Process},
 };
 
-const CONFIG: &str = "
+/// A configuration that enables the plugin `ByPriority`.
+pub(crate) const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 podMaxBackoffSeconds: 1

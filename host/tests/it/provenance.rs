@@ -3,11 +3,12 @@
 use std::{fs, path::Path, time::Duration};
 
 use berth_test_guests::Behavior;
-use berth_test_registry::TestRegistry;
+use berth_test_registry::{TestProxy, TestRegistry};
 use serde_json::json;
 
 use crate::{
-    plugin_life::{Bench, by_priority, digest, place},
+    cluster::Cluster,
+    plugin_life::{Bench, CONFIG, by_priority, digest, place},
     process::{Ended, Process},
 };
 
@@ -176,4 +177,93 @@ async fn the_cache_serves_a_restart_while_the_registry_is_away() {
     let mut second = bench.cluster.scheduler(&arguments).await;
     second.process.line("the plugin cannot be pulled; using the copy in the cache").await;
     second.until("/metrics", |text| text.contains(&format!("digest=\"{}\"", digest(1)))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_names_the_proxy_to_a_registry() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let registry = TestRegistry::start().await.expect("a registry");
+    let proxy = TestProxy::start(&registry, &["registry.example"]).await.expect("a proxy");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).expect("a file");
+        path.display().to_string()
+    };
+    let component = file("ByPriority.wasm", &by_priority(1));
+    let authorities = file("ca.pem", proxy.authority().as_bytes());
+    let config = file("config.yaml", CONFIG.as_bytes());
+    let reference = "registry.example/team/by-priority:1";
+    let address = format!("http://{}", proxy.host());
+    // The sandbox is on loopback, which is never behind a proxy.
+    let variables = [("HTTPS_PROXY", address.as_str()), ("NO_PROXY", "other.example")];
+
+    let arguments = ["plugin", "push", &component, reference, "--ca-file", &authorities];
+    let pushed = Process::berth_with(arguments, &variables).ended(LIMIT).await;
+    assert!(pushed.status.success(), "{}", pushed.err);
+    assert_ne!(proxy.take_requests(), [""; 0]);
+
+    let settings = format!(
+        "
+apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+registries: [{{host: registry.example, caFile: '{authorities}'}}]
+plugins:
+- name: ByPriority
+  source: {{oci: '{reference}'}}
+"
+    );
+    let settings = file("plugins.yaml", settings.as_bytes());
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let arguments = ["--config", &config, "--plugin-config", &settings];
+    let scheduler = cluster.scheduler_with(&arguments, &variables).await;
+    scheduler.until("/metrics", |text| text.contains(&format!("digest=\"{}\"", digest(1)))).await;
+    let asked = proxy.take_requests();
+    assert!(!asked.is_empty() && asked.iter().all(|asked| asked == "CONNECT registry.example:443"), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_helper_is_run_by_the_commands_and_not_by_the_scheduler() {
+    let release = Release::new().await;
+    let host = release.registry.host();
+    release.registry.behave(|it| it.credentials = Some(("berth".to_owned(), "secret".to_owned())));
+    let docker_config = format!(r#"{{"auths": {{"{host}": {{}}}}, "credHelpers": {{"{host}": "test"}}}}"#);
+    fs::write(release.path("config.json"), docker_config).expect("a file");
+    let helper = format!(
+        "#!/bin/sh
+read -r server
+if [ \"$1 $server\" = 'get {host}' ]; then echo '{{\"Username\": \"berth\", \"Secret\": \"secret\"}}'; else exit 1; fi"
+    );
+    // Another process writes the file. While this process has a file open to write, so may a child of another test, and
+    // the kernel refuses to run it.
+    let program = release.path("docker-credential-test");
+    let write = ["-c", "printf '%s' \"$1\" > \"$0\" && chmod 755 \"$0\"", &program, &helper];
+    assert!(std::process::Command::new("sh").args(write).status().expect("a shell").success());
+
+    let folder = release.dir.path().display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").expect("a path"));
+    let variables = [("DOCKER_CONFIG", folder.as_str()), ("PATH", path.as_str())];
+    let component = release.path("ByPriority.wasm");
+    fs::write(&component, by_priority(1)).expect("a file");
+    let push = ["plugin", "push", &component, &release.reference(), "--plain-http"];
+    let pushed = Process::berth_with(push, &variables).ended(LIMIT).await;
+    assert!(pushed.status.success(), "{}", pushed.err);
+
+    let settings = format!(
+        "
+apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+registries: [{{host: '{host}', plainHTTP: true, pullSecretFile: '{folder}/config.json'}}]
+plugins:
+- name: ByPriority
+  source: {{oci: '{}'}}
+",
+        release.reference()
+    );
+    let (config, plugin_config) = (release.path("config.yaml"), release.path("plugins.yaml"));
+    fs::write(&config, CONFIG).expect("a file");
+    fs::write(&plugin_config, settings).expect("a file");
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let arguments = ["--config", &config, "--plugin-config", &plugin_config];
+    let mut scheduler = cluster.scheduler_with(&arguments, &variables).await;
+    scheduler.process.line(&format!("a credential helper for {host}, which the scheduler does not run")).await;
 }

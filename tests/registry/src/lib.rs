@@ -2,7 +2,9 @@
 //! redirects, and misbehaves on request.
 //!
 //! The registry follows the part of the distribution specification that Berth's client uses, and knows nothing about
-//! this client.
+//! this client. A [`TestProxy`] stands between the two.
+
+mod proxy;
 
 use std::{
     collections::BTreeMap,
@@ -22,6 +24,8 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::{net::TcpListener, task::JoinHandle};
 
+pub use proxy::TestProxy;
+
 /// A registry that serves until this value is dropped.
 #[derive(Debug)]
 pub struct TestRegistry {
@@ -39,6 +43,8 @@ pub struct Behaviour {
     pub tampers: bool,
     /// Whether a redirect leads to another path, from which blobs are served.
     pub redirects: bool,
+    /// The host to which redirects lead, if it is not the registry's machine.
+    pub storage: Option<String>,
     /// A name and a password that are exchanged for a token.
     pub credentials: Option<(String, String)>,
     /// The host that issues tokens, if another host than the registry does this.
@@ -219,7 +225,8 @@ fn blob(contents: &Contents, name: &str, address: SocketAddr) -> Response {
     let Some(found) = contents.blobs.get(name) else { return failure(StatusCode::NOT_FOUND, "BLOB_UNKNOWN") };
     if contents.behaviour.redirects {
         // A machine under another name is another host for HTTP.
-        let location = format!("http://localhost:{}/storage/{name}", address.port());
+        let storage = contents.behaviour.storage.clone().unwrap_or_else(|| format!("localhost:{}", address.port()));
+        let location = format!("http://{storage}/storage/{name}");
         return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response();
     }
     let mut found = found.clone();

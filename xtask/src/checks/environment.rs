@@ -1,7 +1,7 @@
 //! Checks that the guide lists each environment variable that Berth reads, and no other (`docs/src/environment.md`).
 //!
 //! A variable's name is a string in the code, in capital letters with an underscore. This file lists the strings of this
-//! form that are not variables of Berth, and the variables that only libraries read.
+//! form that are not variables of Berth, and the variables that it does not find in the code.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,9 +21,18 @@ const FOLDERS: [&str; 2] = ["crates", "host"];
 /// The names without an underscore.
 const SHORT_NAMES: [&str; 3] = ["HOME", "HOSTNAME", "KUBECONFIG"];
 
-/// Variables that libraries and the programs that build plugins read.
-const OF_LIBRARIES: [&str; 6] =
-    ["BERTH_TOOLCHAINS", "HTTPS_PROXY", "KUBERNETES_SERVICE_PORT", "SSL_CERT_DIR", "SSL_CERT_FILE", "https_proxy"];
+/// Variables that libraries and the programs that build plugins read, and names in small letters, which this check does
+/// not find in the code.
+const NOT_IN_THE_CODE: [&str; 8] = [
+    "BERTH_TOOLCHAINS",
+    "HTTPS_PROXY",
+    "KUBERNETES_SERVICE_PORT",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
 
 /// Beginnings of strings that are not variables for users: cargo's variables, suites of ciphers, a variable of debug
 /// builds for tests, and a variable that Berth sets for its compiler's process.
@@ -83,7 +92,7 @@ fn complaints(read: &BTreeMap<String, String>, page: &str) -> Vec<String> {
     let listed = listed(page);
     let missing = read.iter().filter(|(name, _)| !listed.contains(name.as_str()));
     let missing = missing.map(|(name, file)| format!("{PAGE} does not list {name}, which {file} names"));
-    let unknown = listed.iter().filter(|name| !read.contains_key(**name) && !OF_LIBRARIES.contains(*name));
+    let unknown = listed.iter().filter(|name| !read.contains_key(**name) && !NOT_IN_THE_CODE.contains(*name));
     let unknown = unknown.map(|name| format!("{PAGE}: nothing reads {name}"));
     missing.chain(unknown).collect()
 }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_config::{FileSettings, Usage};
-use berth_provenance::{ComponentDescription, Pulled, Puller, Reference, Registries, RegistryOptions, push};
+use berth_provenance::{ComponentDescription, Proxies, Pulled, Puller, Reference, Registries, RegistryOptions, push};
 use berth_telemetry::chain;
 use clap::Args;
 use jiff::Timestamp;
@@ -19,7 +19,8 @@ use crate::blocking::block_on;
 
 const REFERENCES: &str = "\
 A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. The credentials are
-those of `docker login`, in $DOCKER_CONFIG/config.json or ~/.docker/config.json. --credentials names another file in the same format.";
+those of `docker login`, in $DOCKER_CONFIG/config.json or ~/.docker/config.json. --credentials names another file in the same format.
+The file may name credential helpers: the programs docker-credential-NAME.";
 
 #[derive(Args, Debug)]
 #[command(after_help = REFERENCES)]
@@ -71,10 +72,11 @@ impl RegistryAccess {
             plain_http: self.plain_http,
             ca_file: self.ca_file.clone(),
             pull_secret_file: self.credentials.clone().or_else(docker_config),
+            runs_credential_helpers: true,
             token_service: self.token_service.clone(),
             ..RegistryOptions::default()
         };
-        Registries::new(vec![options], None).map_err(|error| Usage(chain(&error)).into())
+        Registries::new(vec![options], None, &Proxies::of_process()).map_err(|error| Usage(chain(&error)).into())
     }
 
     /// The component that a reference names, and its signatures.

@@ -1,9 +1,10 @@
-//! HTTP to one host: TLS with the system's roots and the operator's own, time limits, and bodies of limited size.
+//! HTTP to one host: TLS with the system's roots and the operator's own, the proxies of the environment, time limits, and
+//! bodies of limited size.
 
 use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, Uri, header, uri::Scheme};
+use http::{Request, Response, StatusCode, Uri, header, uri::Scheme};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -17,7 +18,12 @@ use rustls::{
 };
 use tokio::time::timeout;
 
-/// The time limit for a connection to a host.
+use super::{
+    connector::{Connector, ProxyError},
+    proxy::{Proxies, Proxy, is_plain_http},
+};
+
+/// The time limit for a connection to a host or to a proxy.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// The time limit for the head of an answer, including uploads.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
@@ -28,7 +34,8 @@ const MAX_REDIRECTS: usize = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<Connector>, Full<Bytes>>,
+    proxies: Proxies,
     pub scheme: Scheme,
 }
 
@@ -41,8 +48,8 @@ pub(crate) enum TransportError {
         "{0}; if the registry speaks HTTP, give --plain-http, or set plainHTTP in the registry's entry of `registries`"
     )]
     WithoutTls(String),
-    #[error("no answer within {} s", .0.as_secs())]
-    TimedOut(Duration),
+    #[error("no answer within {} s{through}", .limit.as_secs())]
+    TimedOut { limit: Duration, through: String },
     #[error("the answer is longer than {0} bytes")]
     TooLarge(u64),
     #[error("too many redirects, or a redirect without a valid address")]
@@ -60,7 +67,12 @@ pub enum SetupError {
 
 impl Transport {
     /// The transport for a host. `ca_file` contains roots that count besides the system's.
-    pub(crate) fn new(host: &str, is_plain: bool, ca_file: Option<&Path>) -> Result<Self, SetupError> {
+    pub(crate) fn new(
+        host: &str,
+        is_plain: bool,
+        ca_file: Option<&Path>,
+        proxies: Proxies,
+    ) -> Result<Self, SetupError> {
         let mut roots = RootCertStore::empty();
         let mut own = Vec::new();
         if let Some(file) = ca_file {
@@ -68,7 +80,7 @@ impl Transport {
                 |source| SetupError::CaFile { host: host.to_owned(), file: file.display().to_string(), source };
             own = read_certificates(file).map_err(refused)?;
         }
-        if !is_plain {
+        if !is_plain || proxies.use_tls() {
             // If the system has no certificates, connections fail with an error that says so.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
@@ -81,17 +93,33 @@ impl Transport {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_connect_timeout(Some(CONNECT_TIME));
+        let to_proxy = HttpsConnector::from((http.clone(), tls.clone()));
+        let connector = Connector { proxies: proxies.clone(), to_host: http, to_proxy };
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
         // Redirects to HTTP are followed only if HTTP was configured.
         let builder = if is_plain { builder.https_or_http() } else { builder.https_only() };
-        let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
-        Ok(Self { client, scheme: if is_plain { Scheme::HTTP } else { Scheme::HTTPS } })
+        let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(connector));
+        Ok(Self { client, proxies, scheme: if is_plain { Scheme::HTTP } else { Scheme::HTTPS } })
     }
 
     /// Sends a request once.
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
+    pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
+        let proxy = self.proxies.proxy_for(request.uri());
+        let proxy = proxy.map_err(|error| TransportError::Failed(error.to_string()))?;
+        // A proxy that forwards requests finds its credentials in each of them. A tunnel is opened with them.
+        let forwarding = proxy.filter(|_| is_plain_http(request.uri()));
+        if let Some(authorization) = forwarding.and_then(|proxy| proxy.authorization.clone()) {
+            request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization);
+        }
         let answer = timeout(ANSWER_TIME, self.client.request(request)).await;
-        answer.map_err(|_| TransportError::TimedOut(ANSWER_TIME))?.map_err(|error| failed(&error))
+        let timed_out = |_| TransportError::TimedOut { limit: ANSWER_TIME, through: through(proxy) };
+        let answer = answer.map_err(timed_out)?.map_err(|error| failed(&error, proxy))?;
+        match forwarding {
+            Some(proxy) if answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Err(TransportError::Failed(ProxyError::unauthorized(proxy).to_string()))
+            }
+            Some(_) | None => Ok(answer),
+        }
     }
 
     /// Sends a request without a body, and follows redirects. Another host does not get our credentials.
@@ -118,9 +146,10 @@ pub(crate) async fn read_body(answer: Response<Incoming>, limit: u64) -> Result<
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
     loop {
-        let frame = timeout(STALL_TIME, body.frame()).await.map_err(|_| TransportError::TimedOut(STALL_TIME))?;
+        let timed_out = |_| TransportError::TimedOut { limit: STALL_TIME, through: String::new() };
+        let frame = timeout(STALL_TIME, body.frame()).await.map_err(timed_out)?;
         let Some(frame) = frame else { return Ok(bytes) };
-        let frame = frame.map_err(|error| failed(&error))?;
+        let frame = frame.map_err(|error| failed(&error, None))?;
         let Ok(data) = frame.into_data() else { continue };
         if (bytes.len() + data.len()) as u64 > limit {
             return Err(TransportError::TooLarge(limit));
@@ -151,6 +180,10 @@ fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
 fn is_without_tls(error: &dyn std::error::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
+        // The host was not asked.
+        if error.is::<ProxyError>() {
+            return false;
+        }
         // hyper-rustls wraps the error of a handshake in a second `io::Error`. Errors of TCP have another type.
         let outer = error.downcast_ref::<io::Error>();
         if let Some(handshake) = outer.and_then(|outer| outer.get_ref()?.downcast_ref::<io::Error>()) {
@@ -167,14 +200,25 @@ fn is_without_tls(error: &dyn std::error::Error) -> bool {
     false
 }
 
-fn failed(error: &dyn std::error::Error) -> TransportError {
+/// The proxy of a request, for a message that does not name it yet.
+fn through(proxy: Option<&Proxy>) -> String {
+    proxy.map(|proxy| format!(" (through {proxy})")).unwrap_or_default()
+}
+
+/// The failure of a request to a host or, if there is one, to `proxy`.
+fn failed(error: &dyn std::error::Error, proxy: Option<&Proxy>) -> TransportError {
     let mut text = error.to_string();
+    let mut route = through(proxy);
     let mut cause = error.source();
     while let Some(error) = cause {
         text.push_str(": ");
         text.push_str(&error.to_string());
+        if error.is::<ProxyError>() {
+            route.clear();
+        }
         cause = error.source();
     }
+    text.push_str(&route);
     if is_without_tls(error) { TransportError::WithoutTls(text) } else { TransportError::Failed(text) }
 }
 

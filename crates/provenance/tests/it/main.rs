@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
 
+mod proxies;
 mod registries;

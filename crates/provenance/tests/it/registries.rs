@@ -3,9 +3,9 @@
 use std::{fs, path::Path};
 
 use berth_provenance::{
-    Cache, ComponentDescription, Evidence, Policy, PrivateKey, Pulled, Puller, Reference, Registries, RegistryOptions,
-    Signer, SignerIdentity, Source, SourcePattern, SourceRule, Trust, Unsigned, attach_signature, push,
-    simple_signing_payload,
+    Cache, ComponentDescription, Evidence, Policy, PrivateKey, Proxies, Pulled, Puller, Reference, Registries,
+    RegistryOptions, Signer, SignerIdentity, Source, SourcePattern, SourceRule, Trust, Unsigned, attach_signature,
+    push, simple_signing_payload,
 };
 use berth_test_registry::TestRegistry;
 
@@ -20,11 +20,14 @@ fn options(registry: &TestRegistry) -> RegistryOptions {
 }
 
 fn puller(options: Vec<RegistryOptions>, cache: Option<&Path>) -> Puller {
-    Puller::new(Registries::new(options, None).unwrap(), cache.map(|dir| Cache::open(dir).unwrap()))
+    Puller::new(
+        Registries::new(options, None, &Proxies::default()).unwrap(),
+        cache.map(|dir| Cache::open(dir).unwrap()),
+    )
 }
 
 async fn pushed(registry: &TestRegistry, name: &str, component: &[u8]) -> berth_model::Digest {
-    let registries = Registries::new(vec![options(registry)], None).unwrap();
+    let registries = Registries::new(vec![options(registry)], None, &Proxies::default()).unwrap();
     push(&registries, &reference(registry, name), component, &ComponentDescription::default()).await.unwrap()
 }
 
@@ -196,7 +199,7 @@ async fn mirrors_are_asked_first_and_the_registry_when_they_have_nothing() {
 async fn signatures_that_were_attached_are_pulled_and_count() {
     let registry = TestRegistry::start().await.unwrap();
     let manifest = pushed(&registry, "zone:1", b"component").await;
-    let registries = Registries::new(vec![options(&registry)], None).unwrap();
+    let registries = Registries::new(vec![options(&registry)], None, &Proxies::default()).unwrap();
     let name = reference(&registry, "zone:1");
     let keys: Vec<PrivateKey> =
         (0..2).map(|_| PrivateKey::from_pem(&PrivateKey::generate_pem().unwrap()).unwrap()).collect();
