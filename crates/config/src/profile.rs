@@ -166,12 +166,12 @@ fn read_name(plugin: &Fields<'_>) -> Option<PluginName> {
     name.map(PluginName::from)
 }
 
+/// Refuses enabled plugins that no longer exist. As in kube-scheduler, such a plugin may be disabled
+/// (`validatePluginSetForInvalidPlugins` in `pkg/scheduler/apis/config/validation/validation.go`).
 fn refuse_removed(path: &str, set: &PluginSet, problems: &Problems) {
-    let enabled = set.enabled.iter().map(|plugin| ("enabled", &plugin.name)).enumerate();
-    let disabled = set.disabled.iter().map(|name| ("disabled", name)).enumerate();
-    for (idx, (list, name)) in enabled.chain(disabled) {
+    for (idx, EnabledPlugin { name, .. }) in set.enabled.iter().enumerate() {
         if REMOVED.contains(&name.as_str()) {
-            problems.invalid(&format!("{path}.{list}[{idx}]"), name.as_str(), removed_message());
+            problems.invalid(&format!("{path}.enabled[{idx}]"), name.as_str(), removed_message());
         }
     }
 }

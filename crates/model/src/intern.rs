@@ -58,7 +58,7 @@ fn pod_with_images(pod: &api::Pod, features: Features, images: ThinVec<Sym>, sym
         owner: storage::owner(&pod.metadata),
         started_at: pod.status.start_time.as_deref().and_then(milliseconds),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
-        is_preempted: pod.status.conditions.iter().any(is_preemption),
+        is_preempted: is_preempted(&pod.status.conditions),
         node_rules: node_rules(spec, symbols),
         affinity: affinity::pod_affinity(pod, symbols),
         topology_spread: affinity::spread_constraints(pod, features, symbols),
@@ -87,11 +87,11 @@ pub fn milliseconds(time: &str) -> Option<i64> {
     time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
-fn is_preemption(condition: &api::Condition) -> bool {
+/// Whether a scheduler is evicting the pod. If a type of condition is listed several times, the first one counts.
+fn is_preempted(conditions: &[api::Condition]) -> bool {
     let preemption = ConditionReason::PreemptionByScheduler;
-    condition.type_ == preemption.condition_type()
-        && condition.status == preemption.condition_status()
-        && condition.reason == preemption.as_str()
+    let disruption = conditions.iter().find(|condition| condition.type_ == preemption.condition_type());
+    disruption.is_some_and(|it| it.status == preemption.condition_status() && it.reason == preemption.as_str())
 }
 
 /// The interned form of the node's own object.
@@ -264,4 +264,27 @@ fn required_features(spec: &api::PodSpec, features: Features, symbols: &mut Inte
         required.push(symbols.intern("VolumeBindMountOptions"));
     }
     required
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_condition_of_its_type_says_whether_a_pod_is_preempted() {
+        let condition = |status: &str, reason: &str| api::Condition {
+            type_: "DisruptionTarget".to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            ..api::Condition::default()
+        };
+        let ready =
+            api::Condition { type_: "Ready".to_owned(), status: "True".to_owned(), ..api::Condition::default() };
+        let (preempted, evicted) =
+            (condition("True", "PreemptionByScheduler"), condition("True", "EvictionByEvictionAPI"));
+        assert!(is_preempted(&[ready, preempted.clone(), evicted.clone()]));
+        assert!(!is_preempted(&[evicted, preempted]));
+        assert!(!is_preempted(&[condition("False", "PreemptionByScheduler")]));
+        assert!(!is_preempted(&[]));
+    }
 }

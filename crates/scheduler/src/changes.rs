@@ -22,7 +22,10 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>, labels: &PodEventLabel
         ),
         (ClusterEvent::UPDATE_POD_TOLERATION, old.tolerations.len() != new.tolerations.len()),
         // The claims that a pod names never change. Only the claims that are generated for the pod can change.
-        (ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM, old.resource_claims != new.resource_claims),
+        (
+            ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+            old.resource_claims != new.resource_claims || old.extended_claim != new.extended_claim,
+        ),
     ];
     let mut actions: Vec<u32> =
         changes.into_iter().filter(|(_, happened)| *happened).map(|(action, _)| action).collect();
@@ -112,5 +115,17 @@ mod tests {
         let updates = pod_updates(&pod(ClaimName::Pending), &pod(generated), labels);
         let actions: Vec<u32> = updates.iter().map(|update| update.event.actions).collect();
         assert_eq!(actions, [ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM]);
+    }
+
+    #[test]
+    fn a_claim_for_extended_resources_is_a_generated_claim() {
+        let pod = |claim: Option<&str>| Arc::new(Pod { extended_claim: claim.map(Arc::from), ..Pod::default() });
+        let labels = PodEventLabels::of(Features::default());
+        let actions = |old, new| -> Vec<u32> {
+            pod_updates(&pod(old), &pod(new), labels).iter().map(|update| update.event.actions).collect()
+        };
+        assert_eq!(actions(None, Some("made")), [ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM]);
+        assert_eq!(actions(Some("made"), None), [ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM]);
+        assert_eq!(actions(Some("made"), Some("made")), [ClusterEvent::UPDATE]);
     }
 }

@@ -1,6 +1,6 @@
 //! The handlers of changes to objects at the API server. They enter the changes into cache and queue.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::Added;
 use berth_framework::ClusterEvent;
@@ -49,8 +49,8 @@ impl UidsByName {
 #[derive(Debug, Default)]
 pub(crate) struct EventHandlers {
     uids: UidsByName,
-    /// The type and status of each node's conditions.
-    node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
+    /// The status of each node's conditions, by type. Their order in the node's object does not matter.
+    node_conditions: FxHashMap<Sym, BTreeMap<String, String>>,
 }
 
 impl EventHandlers {
@@ -266,7 +266,8 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     } else if let Some(pod) = on_node {
         context.note_pod_event(&pod, ChangeType::Delete, true);
         context.leave_node(&uid);
-    } else if let Some(pending) = pending.filter(|_| was_nominated) {
+    } else if let Some(pending) = pending.filter(|it| was_nominated || !it.pod.nominated_node_name.is_none()) {
+        // The queue does not count the nomination of a gated pod in 1.36. The pod's status has it nevertheless.
         nomination_ended(&pending.pod, context);
     }
     if let Some(gone) = gone {

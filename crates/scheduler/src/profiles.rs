@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{
-    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile, Status,
-    TraceSampling, UnlistedKind, UnlistedKinds,
+    Clock, ClusterEvent, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile,
+    Status, TraceSampling, UnlistedKind, UnlistedKinds,
 };
 use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
@@ -13,6 +13,21 @@ use rustc_hash::FxHashMap;
 /// The name of the rejecting plugin for pods that extenders rejected (`ExtenderName` in
 /// `pkg/scheduler/framework/extender.go`).
 pub(crate) const EXTENDER: &str = "Extender";
+
+/// The kinds whose events bring back the pods that extenders rejected (`UnrollWildCardResource` in
+/// `pkg/scheduler/framework/types.go`).
+const KINDS_FOR_EXTENDERS: [&str; 10] = [
+    "Pod",
+    "Node",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "storage.k8s.io/CSINode",
+    "storage.k8s.io/CSIDriver",
+    "storage.k8s.io/CSIStorageCapacity",
+    "storage.k8s.io/StorageClass",
+    "resource.k8s.io/ResourceClaim",
+    "resource.k8s.io/DeviceClass",
+];
 
 /// All profiles of the process. An index into the list is valid until the profiles are replaced.
 #[derive(Debug, Default)]
@@ -203,15 +218,20 @@ impl Profiles {
 
     /// The events for which each profile's plugins registered. Only plugins that can reject a pod, or hold a pod back
     /// at PostFilter, are included. The scheduler does not know which changes affect an extender's answer, so every
-    /// event brings back the pods that extenders rejected.
+    /// event of [`KINDS_FOR_EXTENDERS`] brings back the pods that extenders rejected.
     pub(crate) fn registrations(&self, has_extenders: bool) -> Vec<(Sym, Vec<PluginEvents>)> {
         let of_profile = |name: Sym| {
             let mut plugins = registrations(self.get(name)?);
-            plugins.extend(has_extenders.then(|| PluginEvents::new(Arc::from(EXTENDER), None)));
+            plugins.extend(has_extenders.then(events_for_extenders));
             Some((name, plugins))
         };
         self.names().into_iter().filter_map(of_profile).collect()
     }
+}
+
+fn events_for_extenders() -> PluginEvents {
+    let events = KINDS_FOR_EXTENDERS.map(|kind| ClusterEvent::new(kind, ClusterEvent::ALL));
+    PluginEvents::new(Arc::from(EXTENDER), Some(events.into()))
 }
 
 fn registrations(profile: &Profile) -> Vec<PluginEvents> {

@@ -195,6 +195,14 @@ fn constraints_and_selectors_are_checked() {
         ],
     );
     check_refused(
+        "PodTopologySpread",
+        &json!({ "defaultingType": "List", "defaultConstraints": [
+            { "maxSkew": 1, "topologyKey": "a b", "whenUnsatisfiable": "ScheduleAnyway" },
+        ] }),
+        &[".defaultConstraints[0].topologyKey: Invalid value: \"a b\": name part must be 1 to 63 letters, digits, \
+             '-', '_' or '.', beginning and ending with a letter or digit"],
+    );
+    check_refused(
         "NodeAffinity",
         &json!({ "addedAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [
             { "matchExpressions": [{ "key": "disk", "operator": "In" }, { "key": "disk", "operator": "Gt" }] },

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::fields::Fields;
+use crate::{fields::Fields, names::qualified_name_problem};
 
 const SYSTEM: &str = "System";
 const LIST: &str = "List";
@@ -44,6 +44,8 @@ fn check_constraint<'a>(constraint: &Fields<'a>) -> (&'a str, &'a str) {
     let topology_key = constraint.text("topologyKey").unwrap_or_default();
     if topology_key.is_empty() {
         constraint.required("topologyKey", "can not be empty");
+    } else if let Some(problem) = qualified_name_problem(topology_key) {
+        constraint.invalid("topologyKey", topology_key, &problem);
     }
     let when = constraint.text("whenUnsatisfiable").unwrap_or_default();
     if when.is_empty() {

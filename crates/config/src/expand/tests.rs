@@ -211,11 +211,17 @@ fn impossible_selections_are_refused_in_kube_scheduler_words() {
          but got 0: enable one, as in queueSort: {enabled: [{name: PrioritySort}]}\n\
          profile: plugins: at least one bind plugin is needed for profile with scheduler name \"default-scheduler\"",
     );
-    check_error(
-        &json!({ "score": { "disabled": [{ "name": "EBSLimits" }] } }),
-        "profile: plugins.score.disabled[0]: Invalid value: \"EBSLimits\": was invalid in version \
-         \"kubescheduler.config.k8s.io/v1\", use NodeVolumeLimits instead",
-    );
+}
+
+#[test]
+fn a_removed_plugin_may_be_disabled_and_not_enabled() {
+    let plugins = json!({ "score": { "enabled": [{ "name": "EBSLimits" }] } });
+    let refused = Profile::from_json(Some(&json!({ "plugins": plugins })), &WithMine).expect_err("refused").to_string();
+    let text = "profile: plugins.score.enabled[0]: Invalid value: \"EBSLimits\": was invalid in version \
+                \"kubescheduler.config.k8s.io/v1\", use NodeVolumeLimits instead";
+    assert!(refused.contains(text), "{refused}");
+    let disabled = profile(&json!({ "score": { "disabled": [{ "name": "EBSLimits" }] } }));
+    assert_eq!(scores(&disabled), DEFAULT_SCORES);
 }
 
 /// The list in the message about two QueueSort plugins leaves one plugin.

@@ -191,9 +191,9 @@ pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     profile.meter().end(start, Point::PostBind.as_str(), Code::Success);
 }
 
-/// Asks PostFilter plugins until one answers something other than `Unschedulable`, and writes the result into
-/// [`Diagnosis::post_filter`]. `findings` are the findings of the cycle that found no node. The plugins may ask
-/// `extenders`.
+/// Asks PostFilter plugins until one answers something other than `Unschedulable` or `Pending`, and writes the result
+/// into [`Diagnosis::post_filter`]. `findings` are the findings of the cycle that found no node. The plugins may ask
+/// `extenders`. Without a PostFilter plugin, the pod loses its nomination, because nothing can make room for it.
 pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -219,13 +219,16 @@ fn ask_post_filter(
     diagnosis: &mut Diagnosis,
 ) -> PostFilterRun {
     let mut run = PostFilterRun::default();
+    if profile.plugins.at(Point::PostFilter).is_empty() {
+        run.nominate = Some(None);
+        return run;
+    }
     let rejections = diagnosis.rejections.iter();
     let rejections: Vec<RejectedNodes> = rejections
         .map(|rejection| RejectedNodes { status: rejection.status.clone(), nodes: rejection.nodes.clone() })
         .collect();
     let all = nominated.all();
     let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: &all };
-    let mut verdict: Option<Status> = None;
     let mut blind = Vec::new();
     let mut plugins = profile.each::<dyn PostFilter>();
     while let Some((plugin, _)) = plugins.next(profile) {
@@ -253,29 +256,36 @@ fn ask_post_filter(
         };
         profile.meter().answered(plugin, Point::PostFilter, status.code);
         profile.meter().asked(plugin, Point::PostFilter, 1);
-        match status.code {
-            Code::Success => {
-                run.nominate = nominate;
-                verdict = Some(status);
-                break;
-            }
-            Code::Unschedulable => {
-                run.nominate = nominate.or(run.nominate);
-                verdict
-                    .get_or_insert_with(|| Status { code: status.code, reasons: Vec::new() })
-                    .reasons
-                    .extend(status.reasons);
-            }
-            Code::UnschedulableAndUnresolvable | Code::Pending | Code::Error | Code::Wait | Code::Skip => {
-                verdict = Some(status);
-                break;
-            }
+        if run.take(status, nominate) {
+            break;
         }
     }
     // The plugins of `blind` could not look at the pod. They might have found a way to help the pod.
     blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
-    run.status = verdict;
     run
+}
+
+impl PostFilterRun {
+    /// Takes the answer of one plugin. Returns whether the answer is final, so that no other plugin is asked.
+    fn take(&mut self, status: Status, nominate: Option<Option<NodeIdx>>) -> bool {
+        match status.code {
+            Code::Success | Code::UnschedulableAndUnresolvable => {
+                (self.status, self.nominate) = (Some(status), nominate);
+                true
+            }
+            Code::Unschedulable | Code::Pending => {
+                self.nominate = nominate.or(self.nominate);
+                let no_reasons = || Status { code: Code::Unschedulable, reasons: Vec::new() };
+                self.status.get_or_insert_with(no_reasons).reasons.extend(status.reasons);
+                false
+            }
+            Code::Error | Code::Wait | Code::Skip => {
+                // After an error, the nominations of earlier plugins do not count either.
+                (self.status, self.nominate) = (Some(Status { code: Code::Error, ..status }), None);
+                true
+            }
+        }
+    }
 }
 
 /// Blames the plugins that faulted at PostFilter or in its dry runs. With their next instances, PostFilter might help the

@@ -48,7 +48,7 @@ pub struct Diagnosis {
     pub post_filter: PostFilterRun,
     /// The plugins that rejected the pod or a node. Their events may make the pod schedulable.
     pub rejectors: PluginBits,
-    /// Whether extenders removed nodes. If so, any event may make the pod schedulable.
+    /// Whether extenders removed nodes. If so, events of many kinds may make the pod schedulable.
     pub rejected_by_extender: bool,
     /// The plugins that rejected with `Pending`. They wait for something outside the scheduler.
     pub pending: PluginBits,

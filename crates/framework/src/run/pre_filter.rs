@@ -15,11 +15,12 @@ use crate::{
 pub enum PreFilterOutcome {
     /// Filter is next.
     Proceed,
-    /// The pod fits on no node. `plugins` are the plugins that left no node.
+    /// The pod fits on no node.
     Rejected {
         /// The reason.
         status: Status,
-        /// The plugins whose answers left no node.
+        /// The plugin that rejected the pod, then the plugins that restricted the nodes; or the plugins whose
+        /// restrictions left no node.
         plugins: Vec<PluginIdx>,
     },
 }
@@ -63,9 +64,7 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
             Code::UnschedulableAndUnresolvable => {
                 return Ok(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
             }
-            Code::Unschedulable => {
-                rejection = Some(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
-            }
+            Code::Unschedulable => rejection = Some((plugin, status)),
             Code::Success => {
                 if let Some(rejected) = restrict(profile, attempt, plugin, nodes) {
                     return Ok(rejected);
@@ -78,7 +77,11 @@ fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<
             }
         }
     }
-    Ok(rejection.unwrap_or(PreFilterOutcome::Proceed))
+    let Some((plugin, status)) = rejection else { return Ok(PreFilterOutcome::Proceed) };
+    // The events of plugins that restricted the nodes may help as well, because the pod may then fit on other nodes.
+    let mut plugins = vec![plugin];
+    plugins.extend(attempt.findings.restriction.iter().flat_map(|restriction| &restriction.plugins));
+    Ok(PreFilterOutcome::Rejected { status, plugins })
 }
 
 /// Intersects the restriction with `nodes`. An empty result rejects the pod.

@@ -276,6 +276,20 @@ fn unresolvable_stops_pre_filter_and_unschedulable_does_not() {
     assert_eq!(broken(1, vec![pending]), "running PreFilter plugin \"P\": soon");
 }
 
+/// kube-scheduler returns the restricting plugins beside a remembered `Unschedulable`, but not beside
+/// `UnschedulableAndUnresolvable` (`RunPreFilterPlugins` in `pkg/scheduler/framework/runtime/framework.go`).
+#[test]
+fn plugins_that_restricted_the_nodes_count_beside_an_unschedulable_pre_filter() {
+    let narrow = || Scripted::called("Narrow").pre_filter(names(&["n0"]));
+    let weak = || Scripted::called("Weak").pre_filter(Err(Status::unschedulable("not yet")));
+    let stop = Scripted::called("Stop").pre_filter(Err(Status::unresolvable("never")));
+    let message = "0/2 nodes are available: not yet.".to_owned();
+    let both = vec![Arc::from("Narrow"), Arc::from("Weak")];
+    assert_eq!(rejection(2, vec![narrow(), weak()]), (message, both));
+    assert_eq!(rejection(2, vec![weak(), narrow()]).1, [Arc::from("Weak"), Arc::from("Narrow")]);
+    assert_eq!(rejection(2, vec![narrow(), stop]).1, [Arc::from("Stop")]);
+}
+
 #[test]
 fn a_skipped_filter_is_not_asked() {
     let plugin = Scripted::called("A").pre_filter(Err(Status::skip())).rejecting(&[0], Status::unschedulable("no"));
@@ -393,8 +407,17 @@ fn post_filter_goes_on_until_someone_knows() {
     assert_eq!(run(vec![no(), yes(), no()]), (Some(Some(NodeIdx(1))), "0/2 nodes are available:".to_owned()));
     let twice = "0/2 nodes are available: no victims, no victims".to_owned();
     assert_eq!(run(vec![no(), no()]), (Some(None), twice));
-    let never = answer("Never", Status::unresolvable("hopeless"), None);
-    assert_eq!(run(vec![never, yes()]), (None, "0/2 nodes are available: hopeless".to_owned()));
+    let never = |nominate| answer("Never", Status::unresolvable("hopeless"), nominate);
+    let hopeless = "0/2 nodes are available: hopeless".to_owned();
+    assert_eq!(run(vec![never(None), yes()]), (None, hopeless.clone()));
+    assert_eq!(run(vec![no(), never(None)]), (None, hopeless.clone()), "only the last answer nominates");
+    assert_eq!(run(vec![never(Some(None)), yes()]), (Some(None), hopeless));
+    let fails = answer("Fails", Status::error("boom"), Some(Some(NodeIdx(1))));
+    let boom = "0/2 nodes are available: boom".to_owned();
+    assert_eq!(run(vec![no(), fails, yes()]), (None, boom), "an error leaves the nomination as it is");
+    let soon = answer("Soon", Status::new(Code::Pending, ["soon"]), None);
+    assert_eq!(run(vec![no(), soon]), (Some(None), "0/2 nodes are available: no victims, soon".to_owned()));
+    assert_eq!(run(Vec::new()), (Some(None), "0/2 nodes are available:".to_owned()), "nothing can make room");
 }
 
 #[test]

@@ -498,7 +498,12 @@ impl Binding {
         let node = context.text(self.node);
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
         context.preempted_event(self.pod(), preemptor, note);
-        Step::Failed(self, BindingFailure::error(Status::error(format!("preempted by {plugin}"))))
+        let text = if self.is_held_by_permit() {
+            "waiting on permit for pod: preempted".to_owned()
+        } else {
+            format!("preempted by {plugin}")
+        };
+        Step::Failed(self, BindingFailure::error(Status::error(text)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering};
 use berth_framework::{
     Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders, Grants, Preemption,
 };
-use berth_model::{NodeIdx, Pod};
+use berth_model::{NodeIdx, ObjectKey, Pod};
 
 use super::{
     kit::{Bench, binds, events, node, pod},
@@ -69,7 +69,7 @@ fn answer(actions: &[Action], result: Result<(), &str>) -> (ExtenderIdx, Event) 
 }
 
 #[test]
-fn any_event_brings_back_a_pod_that_an_extender_rejected() {
+fn an_event_of_a_claim_brings_back_a_pod_that_an_extender_rejected() {
     let extenders = Licences::new(false);
     let mut bench = bench(Arc::clone(&extenders));
     assert_eq!(events(&bench.settle())[0].1, "0/1 nodes are available:");
@@ -78,6 +78,19 @@ fn any_event_brings_back_a_pod_that_an_extender_rejected() {
     assert_eq!(bench.settle(), [], "nothing has happened");
     bench.event(claim_applied("{}"));
     assert_eq!(answer(&bench.settle(), Ok(())).0, ExtenderIdx(0));
+}
+
+/// kube-scheduler has a list of kinds whose events count, and ResourceSlices are not in the list.
+#[test]
+fn an_event_of_another_kind_brings_back_no_pod_that_an_extender_rejected() {
+    let mut bench = bench(Licences::new(false));
+    bench.settle();
+    bench.advance(20_000);
+    let [api_version, kind, name] = ["resource.k8s.io/v1", "ResourceSlice", "devices"].map(str::to_owned);
+    let key = ObjectKey { api_version, kind, namespace: String::new(), name };
+    let resource = "resource.k8s.io/ResourceSlice".to_owned();
+    bench.event(Event::ObjectApplied { resource, key, json: Arc::from(*b"{}") });
+    assert_eq!(bench.settle(), []);
 }
 
 #[test]

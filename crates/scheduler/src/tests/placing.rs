@@ -305,6 +305,22 @@ fn a_gated_pod_holds_no_place_in_1_36() {
     assert_eq!(binds(&bench.settle()), [("low".to_owned(), "n0".to_owned())]);
 }
 
+/// kube-scheduler looks at the status of the pod that is gone, and not at the nominations that count.
+#[test]
+fn the_end_of_a_gated_pod_ends_its_nomination() {
+    let mut bench = Bench::of_release(Release::V1_36, 1, 1);
+    bench.script(|script| script.gate = true);
+    bench.apply(pod_maker("high", 1).priority(10).nominated_to("n0").build());
+    bench.script(|script| script.gate = false);
+    bench.apply(pod_maker("large", 2).priority(1).build());
+    assert_eq!(events(&bench.settle()).len(), 1, "it fits on no node");
+    bench.advance(60_000);
+    assert!(events(&bench.settle()).is_empty());
+    let [namespace, name, uid] = ["default", "high", "uid-high"].map(str::to_owned);
+    bench.event(Event::PodDeleted { namespace, name, uid });
+    assert_eq!(events(&bench.settle()).len(), 1, "it is tried again");
+}
+
 #[test]
 fn a_node_deleted_before_the_binding_is_sent_fails_it() {
     let mut bench = Bench::with_nodes(1, 4);

@@ -1,9 +1,9 @@
 //! Pods that evict other pods.
 
-use berth_framework::{Effect, PermitVerdict, PostFilterOutcome, Status};
+use berth_framework::{Effect, Grants, PermitVerdict, Point, PostFilterOutcome, Status};
 use berth_model::NodeIdx;
 
-use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, node, pod, pod_maker};
+use super::kit::{Bench, Shared, assigned, awaited, binds, effects_finished, events, node, pod, pod_maker};
 use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, Settings, StatusChange};
 
 fn evict(name: &str) -> Effect {
@@ -79,6 +79,18 @@ fn a_node_that_there_is_not_is_not_nominated() {
     bench.script(|script| script.post_filter = Some(outcome));
     bench.apply(pod("high", 5));
     assert_eq!(nominations(&bench.settle(), "high"), ["n0"]);
+}
+
+/// As in kube-scheduler, a profile without PostFilter plugins clears the nomination.
+#[test]
+fn without_post_filter_a_pod_that_fits_nowhere_loses_its_nomination() {
+    let script = Shared::default();
+    script.lock().expect("one thread").without = vec![Point::PostFilter];
+    let profile = Bench::profile("berth", &script, Grants::ALL);
+    let mut bench = Bench::with_profiles(vec![profile], script).and_nodes(1, 4);
+    bench.apply(pod_maker("high", 5).nominated_to("n0").build());
+    assert_eq!(nominations(&bench.settle(), "high"), [""]);
+    assert!(bench.scheduler.queue().nominator().is_empty());
 }
 
 #[test]
@@ -195,7 +207,8 @@ fn a_victim_that_still_waits_leaves_in_memory() {
     let notes = events(&actions);
     let note = "Preempted by pod uid-high on node n0 (in kube-scheduler memory).";
     assert!(notes.contains(&("Preempted".to_owned(), note.to_owned())), "{notes:?}");
-    assert!(notes.contains(&("FailedScheduling".to_owned(), "preempted by Fake".to_owned())), "{notes:?}");
+    let note = "waiting on permit for pod: preempted";
+    assert!(notes.contains(&("FailedScheduling".to_owned(), note.to_owned())), "{notes:?}");
     bench.advance(1000);
     assert_eq!(binds(&bench.settle())[0].0, "high");
 }

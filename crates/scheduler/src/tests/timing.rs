@@ -10,7 +10,7 @@ use std::{
 };
 
 use berth_framework::{Clock, Point, PreFlight, Status};
-use berth_model::ObjectKey;
+use berth_model::{ObjectKey, api};
 use serde_json::json;
 
 use super::kit::{Bench, bind_finished, node, pod, pod_maker};
@@ -200,6 +200,31 @@ fn an_event_is_measured_under_each_of_its_labels() {
     assert_eq!(handled(&mut bench), ["UnschedulablePodUpdate", "UnschedulablePodUpdatePodSchedulingGatesEliminated"]);
     bench.apply(pod_maker("a", 1).resource_version("3").on("n0").build());
     assert_eq!(handled(&mut bench), ["AssignedPodAdd", "UnschedulablePodDelete"]);
+}
+
+/// As in kube-scheduler, which compares the conditions as a map from types to statuses.
+#[test]
+fn only_types_and_statuses_of_a_nodes_conditions_are_compared() {
+    let mut bench = measured_bench();
+    let mut apply = |conditions: &[(&str, &str)]| {
+        let condition = |&(type_, status): &(&str, &str)| api::Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            ..api::Condition::default()
+        };
+        let mut changed = node("n0", 4);
+        changed.status.conditions = conditions.iter().map(condition).collect();
+        bench.event(Event::NodeApplied(Box::new(changed)));
+        handled(&mut bench)
+    };
+    assert!(apply(&[("Ready", "False"), ("DiskPressure", "True")]).contains(&"NodeUpdateNodeCondition".to_owned()));
+    assert_eq!(apply(&[("DiskPressure", "True"), ("Ready", "False")]), [""; 0], "the order does not matter");
+    assert_eq!(apply(&[("DiskPressure", "True"), ("Ready", "True")]), ["NodeUpdateNodeCondition"]);
+    assert_eq!(
+        apply(&[("Ready", "False"), ("DiskPressure", "True"), ("Ready", "True")]),
+        [""; 0],
+        "the last one counts"
+    );
 }
 
 fn handled(bench: &mut Bench) -> Vec<String> {
