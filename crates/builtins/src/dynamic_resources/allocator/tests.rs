@@ -310,6 +310,20 @@ fn constraints_tie_devices_together_or_keep_them_apart() {
     inventory.check(constrained(json!({"ofTheFuture": "example.com/numa"})), &[unknown]);
 }
 
+/// The first device of a constraint is compared with no other device, so its attribute may be a list.
+#[test]
+fn lists_are_not_compared() {
+    let links = json!({"attributes": {"example.com/links": {"strings": ["a"]}}});
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[links.clone(), links]))]);
+    for kind in ["matchAttribute", "distinctAttribute"] {
+        for (count, expected) in [(1, "r: gpu-0"), (2, "nothing")] {
+            let mut devices = requests(&[one("r", json!({ "count": count }))]);
+            devices["constraints"] = json!([{kind: "example.com/links"}]);
+            inventory.check(devices, &[expected]);
+        }
+    }
+}
+
 /// KEP-4816: alternatives in order of preference; constraints and config may name the request or a sub-request.
 #[test]
 fn the_first_available_alternative_is_taken() {
