@@ -261,6 +261,7 @@ fn is_for_all(
     let features = inventory.features;
     if device.needs_binding && !features.has(Feature::DRADeviceBindingConditions)
         || !is_selected(selectors, features, limit, claim, alternative, &device.device)?
+        || !device.is_for_node
     {
         return Ok(false);
     }

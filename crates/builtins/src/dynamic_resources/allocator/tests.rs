@@ -226,6 +226,25 @@ fn slices_are_for_the_nodes_that_they_name() {
     check(network(per_device, json!({"name": "nic", "allNodes": true})), None, true);
 }
 
+/// kube-scheduler evaluates selectors before it compares the node selection of a device with the node.
+#[test]
+fn selectors_see_the_devices_of_a_slice_that_are_for_other_nodes() {
+    let devices = json!([{"name": "there", "nodeName": "node-2"},
+        {"name": "here", "nodeName": "node-1", "attributes": {"x": {"int": 1}}}]);
+    let spec = json!({"driver": "gpu.example.com", "pool": {"name": "p"}, "perDeviceNodeSelection": true,
+        "devices": devices});
+    let mut inventory = TestInventory::new(&[spec]);
+    let all = json!({"allocationMode": "All", "count": 0});
+    for request in [json!({}), all, json!({"selectors": cel("has(device.attributes['gpu.example.com'].x)")})] {
+        inventory.check(requests(&[one("r", request)]), &["r: here"]);
+    }
+    inventory.check(requests(&[one("r", json!({"count": 2}))]), &["nothing"]);
+    inventory.check(
+        requests(&[one("r", json!({"selectors": cel("device.attributes['gpu.example.com'].x == 1")}))]),
+        &["claim default/claim: selector #0: CEL runtime error: no such key: x"],
+    );
+}
+
 /// API reference, ResourcePool: generation and resourceSliceCount.
 #[test]
 fn only_the_newest_generation_of_a_complete_pool_counts() {
@@ -247,6 +266,8 @@ fn only_the_newest_generation_of_a_complete_pool_counts() {
     let mut elsewhere = TestInventory::new(&[with_pool(1, 2, "node-1", "here"), with_pool(1, 2, "node-2", "there")]);
     elsewhere.check(any(), &["r: here"]);
     elsewhere.check(all(), &["r: here"]);
+    let mut alike = TestInventory::new(&[with_pool(1, 2, "node-1", "gpu"), with_pool(1, 2, "node-2", "gpu")]);
+    alike.check(any(), &["r: gpu"]);
     let mut coming = TestInventory::new(&[with_pool(1, 2, "node-1", "old"), with_pool(2, 2, "node-2", "new")]);
     coming.check(any(), &["nothing"]);
     coming.check(all(), &["nothing"]);
