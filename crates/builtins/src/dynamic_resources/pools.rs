@@ -10,6 +10,7 @@ use berth_model::{Feature, Features};
 use super::{
     device_id::PoolId,
     slices::{NodeView, PlacementError, Slice, SliceDevice, SliceTable},
+    stable_allocator,
 };
 
 /// The slices of a pool's newest generation that are for one node.
@@ -57,8 +58,10 @@ pub(super) fn gather<'a>(
         let devices = usable.iter().flat_map(|slice| &slice.devices);
         pools.push(Pool { id, state, devices: devices.collect() });
     }
-    // The sort is stable, so drivers and pools keep their order on both sides.
-    pools.sort_by_key(Pool::needs_binding);
+    if !stable_allocator::is_in_use(features) {
+        // The sort is stable, so drivers and pools keep their order on both sides.
+        pools.sort_by_key(Pool::needs_binding);
+    }
     Ok(pools)
 }
 

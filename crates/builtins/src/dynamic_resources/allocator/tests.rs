@@ -6,7 +6,7 @@ mod releases;
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{Deadline, SchedulingTime};
-use berth_model::api::StringMap;
+use berth_model::{Feature, api::StringMap};
 use serde_json::{Value, json};
 
 use super::*;
@@ -492,6 +492,30 @@ fn devices_that_need_binding_come_last() {
         (results[0].binding_conditions.as_slice(), results[0].binding_failure_conditions.len()),
         (&["ready".to_owned()][..], 1)
     );
+}
+
+/// kube-scheduler's stable allocator decides if the gates of capacity and of binding conditions are both off.
+#[test]
+fn the_stable_allocator_knows_no_binding_and_no_distinct_attributes() {
+    let fabric = json!([{"name": "fabric", "bindingConditions": ["ready"]}, {"name": "plain", "bindsToNode": true}]);
+    let mut everywhere = slice("a", fabric);
+    everywhere["nodeName"] = json!(null);
+    everywhere["allNodes"] = json!(true);
+    let with = |gates: &[Feature]| {
+        let features = gates.iter().fold(Features::default(), |features, gate| features.with(*gate, false));
+        TestInventory { features, ..TestInventory::new(&[everywhere.clone(), slice("b", gpus(&[json!({})]))]) }
+    };
+    let both = [Feature::DRAConsumableCapacity, Feature::DRADeviceBindingConditions];
+    let any = || requests(&[one("r", json!({}))]);
+    for gate in both {
+        with(&[gate]).check(any(), &["r: gpu-0"]);
+    }
+    with(&both).check(any(), &["r: plain"]);
+    assert_eq!(with(&both).first(any()).allocation.node_selector, None);
+    let mut distinct = any();
+    distinct["constraints"] = json!([{"distinctAttribute": "example.com/numa"}]);
+    with(&both)
+        .check(distinct, &["claim default/claim, constraint #0: empty constraint (unsupported constraint type?)"]);
 }
 
 #[test]
