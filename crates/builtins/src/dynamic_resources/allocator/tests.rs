@@ -432,6 +432,22 @@ fn partitions_share_counters() {
         .check(requests(&[one("r", json!({}))]), &["nothing without an invalid pool"]);
 }
 
+/// kube-scheduler finds the counters of a pool by the pool's name, without the driver.
+#[test]
+fn pools_of_one_name_have_the_counters_of_the_first() {
+    let slice_of = |driver: &str, n_devices: usize| {
+        let consuming = json!({"consumesCounters": [{"counterSet": driver, "counters": {"c": {"value": "1"}}}]});
+        let devices: Vec<Value> = (0..n_devices).map(|_| consuming.clone()).collect();
+        json!({"driver": driver, "pool": {"name": "p"}, "nodeName": "node-1", "devices": gpus(&devices),
+            "sharedCounters": [{"name": driver, "counters": {"c": {"value": "1"}}}]})
+    };
+    let mut inventory = TestInventory::new(&[slice_of("a.example.com", 1), slice_of("b.example.com", 2)]);
+    let first = one("x", json!({"selectors": cel("device.driver == 'a.example.com'")}));
+    let two = one("y", json!({"selectors": cel("device.driver == 'b.example.com'"), "count": 2}));
+    inventory.check(requests(std::slice::from_ref(&two)), &["nothing"]);
+    inventory.check(requests(&[first, two]), &["x: gpu-0", "y: gpu-0", "y: gpu-1"]);
+}
+
 /// KEP-5075: shares of a device consume its capacity.
 #[test]
 fn shares_consume_capacity() {
