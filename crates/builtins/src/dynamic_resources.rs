@@ -31,6 +31,7 @@ mod pod_claims;
 mod pools;
 mod reservation;
 mod slices;
+mod stable_allocator;
 #[cfg(test)]
 mod tests;
 

@@ -45,6 +45,9 @@ pub struct NodeVolumeLimits {
     required_drivers: Option<RequiredDrivers>,
     /// The volumes that the cycle's pod needs, or the reason why these volumes are unknown.
     wanted: Result<Vec<VolumeId>, Status>,
+    /// The wanted volumes that some claim of the pod has from their driver, and not only from the in-tree plugin that
+    /// the driver replaced. They are known only with the gate VolumeLimitScaling.
+    of_drivers: Vec<VolumeId>,
 }
 
 /// The changes of a dry run with other pods on one node.
@@ -97,7 +100,13 @@ impl BuiltIn for NodeVolumeLimits {
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let (NoArgs {}, features) = args::parse_with_features(Self::NAME, args)?;
         let required_drivers = features.has(Feature::VolumeLimitScaling).then(RequiredDrivers::new);
-        Ok(Self { tracker: VolumeTracker::new(), limits: Limits::new(), required_drivers, wanted: Ok(Vec::new()) })
+        Ok(Self {
+            tracker: VolumeTracker::new(),
+            limits: Limits::new(),
+            required_drivers,
+            wanted: Ok(Vec::new()),
+            of_drivers: Vec::new(),
+        })
     }
 }
 
@@ -123,6 +132,9 @@ impl PreFilter for NodeVolumeLimits {
             return Err(Status::skip());
         }
         self.wanted = self.tracker.wanted(call.pod, &call.table.symbols);
+        if self.required_drivers.is_some() {
+            self.of_drivers = self.tracker.of_drivers(call.pod, &call.table.symbols);
+        }
         Ok(None)
     }
 }
@@ -261,10 +273,15 @@ impl NodeVolumeLimits {
         Status::success()
     }
 
-    /// A driver that the node lacks, although pods with volumes of this driver need it.
+    /// A driver that the node lacks, although pods with volumes of this driver need it. Volumes of an in-tree plugin are
+    /// volumes of a driver only on nodes with a `CSINode`.
     fn missing_driver<'a>(&self, wanted: &'a [VolumeId], node: NodeIdx) -> Option<&'a str> {
         let required = self.required_drivers.as_ref()?;
-        let counted = wanted.iter().filter(|volume| self.limits.is_in_use(&volume.driver, node));
+        let has_csi_node = required.has_csi_node(node);
+        let is_counted = |volume: &&VolumeId| {
+            self.limits.is_in_use(&volume.driver, node) && (has_csi_node || self.of_drivers.contains(volume))
+        };
+        let counted = wanted.iter().filter(is_counted);
         counted.map(|volume| &*volume.driver.name).find(|driver| required.is_missing(driver, node))
     }
 

@@ -147,6 +147,9 @@ features! {
     /// The search for devices returns the counters of choices that it gives up. Without the feature, these counters
     /// stay taken until the search on the node ends.
     CountersAreGivenBack: Change, false, true;
+    /// A slice with counters is for the nodes that it names. Without the feature, it is for all nodes: while its pool is
+    /// incomplete or invalid, a request for all devices fails on every node.
+    CounterSlicesAreForTheirNodes: Change, false, true;
     /// With the gate DRANodeAllocatableResources, the field `nodeAllocatableResources` of a device has the amounts
     /// that the device takes from its node. Without the feature, the field is `nodeAllocatableResourceMappings`, and a
     /// container must use each claim with such a device.

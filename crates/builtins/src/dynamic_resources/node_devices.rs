@@ -21,7 +21,7 @@ use crate::symbol_lookup::SymbolSweeps;
 /// usual.
 const MAX_SELECTIONS: usize = 16;
 
-/// The devices of one node. The position of a device in [`NodeDevices::devices`] is called its location.
+/// The devices in the slices for one node. The position of a device in [`NodeDevices::devices`] is called its location.
 #[derive(Debug, Default)]
 pub(super) struct NodeDevices {
     /// The devices of all usable pools, in the order of the search.
@@ -51,6 +51,10 @@ pub(super) struct NodeDevice {
     pub(super) consumes_counters: bool,
     /// Whether the device has binding conditions.
     pub(super) needs_binding: bool,
+    /// Whether the device is for the node. A slice with a separate node selection for each device also has devices for
+    /// other nodes. No request gets them here, but selectors are evaluated for them, and an error of a selector ends the
+    /// search, as in kube-scheduler.
+    pub(super) is_for_node: bool,
 }
 
 /// The answer of a request's selectors and tolerations about a device.
@@ -90,7 +94,7 @@ impl NodeDevices {
         let (mut devices, mut unusable) = (Vec::new(), Vec::new());
         for pool in pools::gather(slices, features, node)? {
             if pool.state == PoolState::Usable {
-                devices.extend(pool.devices.iter().map(|device| NodeDevice::new(device)));
+                devices.extend(pool.devices.iter().map(|device| NodeDevice::new(device, node)));
             } else {
                 unusable.push(UnusablePool { id: pool.id.clone(), state: pool.state, location: devices.len() });
             }
@@ -100,7 +104,7 @@ impl NodeDevices {
 }
 
 impl NodeDevice {
-    fn new(device: &Arc<SliceDevice>) -> Self {
+    fn new(device: &Arc<SliceDevice>, node: NodeView<'_>) -> Self {
         Self {
             device: Arc::clone(device),
             key: device.key,
@@ -109,6 +113,7 @@ impl NodeDevice {
             is_tainted: !device.device.taints.is_empty(),
             consumes_counters: !device.device.consumes_counters.is_empty(),
             needs_binding: !device.device.binding_conditions.is_empty(),
+            is_for_node: device.is_usable_on(node),
         }
     }
 }

@@ -105,8 +105,13 @@ pub(super) struct PoolFacts {
     pub(super) generation: i64,
     /// The number of slices of that generation.
     pub(super) n_slices: i64,
-    pub(super) is_invalid: bool,
+    /// Whether several devices have one name. They may be for different nodes.
+    pub(super) has_equal_names: bool,
+    /// Whether counter sets have one name, or devices consume counters that no slice has.
+    pub(super) has_wrong_counters: bool,
     pub(super) counters: Counters,
+    /// Whether a slice with counters belongs to a pool that is incomplete or has wrong counters.
+    has_doubtful_counters: bool,
 }
 
 /// The nodes with devices that may have changed.
@@ -125,6 +130,8 @@ pub(super) struct SliceTable {
     of_many_nodes: BTreeSet<String>,
     of_pool: BTreeMap<PoolId, BTreeSet<String>>,
     facts: BTreeMap<PoolId, PoolFacts>,
+    /// The pools with [`PoolFacts::has_doubtful_counters`].
+    doubtful_pools: BTreeSet<PoolId>,
     changed_pools: BTreeSet<PoolId>,
     changed: ChangedNodes,
     n_keys: u64,
@@ -203,7 +210,14 @@ impl SliceTable {
                 self.of_pool.remove(&pool);
             }
             self.slices_of(&pool).for_each(|slice| changed.add(slice));
-            match facts(self.slices_of(&pool)) {
+            let facts = facts(self.slices_of(&pool));
+            let was_doubtful = self.doubtful_pools.remove(&pool);
+            let is_doubtful = facts.as_ref().is_some_and(|facts| facts.has_doubtful_counters);
+            changed.is_everywhere |= was_doubtful || is_doubtful;
+            if is_doubtful {
+                self.doubtful_pools.insert(pool.clone());
+            }
+            match facts {
                 Some(facts) => drop(self.facts.insert(pool, facts)),
                 None => drop(self.facts.remove(&pool)),
             }
@@ -224,6 +238,16 @@ impl SliceTable {
         self.facts.get(pool)
     }
 
+    /// The pools that may be incomplete or invalid for every node, if slices with counters are for every node.
+    pub(super) fn doubtful_pools(&self) -> impl Iterator<Item = &PoolId> {
+        self.doubtful_pools.iter()
+    }
+
+    /// The slices of the pool that have counters, for any node.
+    pub(super) fn counter_slices_of(&self, pool: &PoolId) -> impl Iterator<Item = &Slice> {
+        self.slices_of(pool).filter(|slice| slice.has_counters())
+    }
+
     /// All devices of a pool's newest generation, for any node.
     pub(super) fn devices_of(&self, pool: &PoolId) -> impl Iterator<Item = &SliceDevice> {
         let newest = self.facts.get(pool).map(|facts| facts.generation);
@@ -231,7 +255,8 @@ impl SliceTable {
         slices.flat_map(|slice| &slice.devices).map(Arc::as_ref)
     }
 
-    /// The slices with a device for `node`, ordered by name.
+    /// The slices for `node`, ordered by name. If a slice has a separate node selection for each device, at least one of
+    /// its devices is for the node.
     ///
     /// # Errors
     /// A node selector cannot be evaluated.
@@ -262,6 +287,10 @@ impl Slice {
     /// Whether each device of the slice has a separate node selection.
     pub(super) fn selects_by_device(&self) -> bool {
         self.placement.is_none()
+    }
+
+    pub(super) fn has_counters(&self) -> bool {
+        self.n_counter_sets > 0
     }
 
     fn is_usable_on(&self, node: NodeView<'_>) -> Result<bool, SelectorError> {
@@ -301,9 +330,9 @@ fn facts<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Option<PoolFact
         n_expected = n_expected.max(slice.n_slices_of_pool);
         let n_known = facts.counters.len();
         facts.counters.extend(slice.counters.iter().map(|(name, amounts)| (name.clone(), amounts.clone())));
-        facts.is_invalid |= facts.counters.len() != n_known + slice.n_counter_sets;
+        facts.has_wrong_counters |= facts.counters.len() != n_known + slice.n_counter_sets;
         for device in &slice.devices {
-            facts.is_invalid |= !names.insert(&device.id.device);
+            facts.has_equal_names |= !names.insert(&device.id.device);
         }
     }
     let is_known = |(set, counter, _): (&str, &str, &Quantity)| {
@@ -311,7 +340,10 @@ fn facts<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Option<PoolFact
     };
     // Counters of a slice that has not arrived yet are missing, not wrong.
     let is_complete = facts.n_slices >= n_expected;
-    let mut consumed = newest.flat_map(|slice| &slice.devices).flat_map(|device| device.consumes_counters());
-    facts.is_invalid |= is_complete && !consumed.all(is_known);
+    let mut consumed = newest.clone().flat_map(|slice| &slice.devices).flat_map(|device| device.consumes_counters());
+    facts.has_wrong_counters |= is_complete && !consumed.all(is_known);
+    let mut with_counters = newest.filter(|slice| slice.has_counters());
+    let is_doubtful = |slice: &Slice| facts.has_wrong_counters || slice.n_slices_of_pool != facts.n_slices;
+    facts.has_doubtful_counters = with_counters.any(is_doubtful);
     Some(facts)
 }

@@ -13,6 +13,8 @@ pub(super) struct RequiredDrivers {
     csi_nodes: ObjectView<CsiNode>,
     version: Option<(u64, u64)>,
     installed: FxHashMap<String, NodeSet>,
+    /// The nodes with a `CSINode`.
+    with_csi_node: NodeSet,
 }
 
 impl RequiredDrivers {
@@ -22,6 +24,7 @@ impl RequiredDrivers {
             csi_nodes: storage::CSI_NODE.view(),
             version: None,
             installed: FxHashMap::default(),
+            with_csi_node: NodeSet::default(),
         }
     }
 
@@ -34,12 +37,18 @@ impl RequiredDrivers {
         }
         self.version = version;
         self.installed.clear();
+        self.with_csi_node.clear();
         for (_, name, csi_node) in self.csi_nodes.iter() {
             let Some(node) = table.symbols.lookup(name).and_then(|name| table.find(name)) else { continue };
+            self.with_csi_node.insert(node);
             for driver in &csi_node.spec.drivers {
                 self.installed.entry(driver.name.clone()).or_default().insert(node);
             }
         }
+    }
+
+    pub(super) fn has_csi_node(&self, node: NodeIdx) -> bool {
+        self.with_csi_node.contains(node)
     }
 
     /// Whether the node must have the driver, and lacks it.

@@ -90,6 +90,37 @@ fn a_missing_driver_keeps_pods_off_the_node_from_1_37_on() {
     }
 }
 
+/// kube-scheduler translates a volume of an in-tree plugin only on nodes with a `CSINode`.
+#[test]
+fn in_tree_volumes_need_no_driver_on_nodes_without_csi_node() {
+    let mut cluster = TestCluster::default();
+    node(&mut cluster, "without", &[]);
+    node(&mut cluster, "with", &[]);
+    cluster.set_object(&csi_node("with", &[("other", 2)]));
+    let driver = "ebs.csi.aws.com";
+    cluster.set_object(&json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": driver},
+        "spec": {"preventPodSchedulingIfMissing": true}}));
+    let sources = [
+        ("in-tree", json!({"awsElasticBlockStore": {"volumeID": "vol-1"}, "csi": null})),
+        ("of-driver", json!({"csi": {"driver": driver, "volumeHandle": "vol-1"}})),
+    ];
+    for (name, source) in sources {
+        cluster.set_object(&merged(volume(name, "", "1Gi"), &json!({ "spec": source })));
+        cluster.set_object(&bound(claim(name, "", "1Gi"), name));
+    }
+    cluster.set_object(&class("made", "kubernetes.io/aws-ebs", "WaitForFirstConsumer"));
+    cluster.set_object(&claim("unbound", "made", "1Gi"));
+    let args = json!({ Features::IN_ARGS: Features::of(Release::V1_37) }).to_string();
+    let missing = "Unschedulable: ebs.csi.aws.com CSI driver is not installed on the node";
+    for (claims, expected) in
+        [(&["in-tree"][..], ""), (&["unbound"], ""), (&["of-driver"], missing), (&["in-tree", "of-driver"], missing)]
+    {
+        let pod = pod(&mut cluster, "pod", claims);
+        let mut plugin = NodeVolumeLimits::new(&args).unwrap();
+        assert_eq!(verdicts(&mut plugin, &cluster, &pod), [expected, missing], "{claims:?}");
+    }
+}
+
 #[test]
 fn nodes_without_limits_take_any_number() {
     let (mut cluster, _) = small();

@@ -15,7 +15,9 @@ use super::{
     attachments::Attachments,
     volume_id::{CountedClaim, CountedVolume, VolumeId},
 };
-use crate::storage::{self, ClaimError, ClaimName, PersistentVolume, PersistentVolumeClaim, StorageClass, claim_name};
+use crate::storage::{
+    self, ClaimError, ClaimName, PersistentVolume, PersistentVolumeClaim, StorageClass, claim_name, migration,
+};
 
 /// Namespace and name.
 type ClaimKey = (Sym, Arc<str>);
@@ -241,6 +243,22 @@ impl VolumeTracker {
             wanted.extend(id.filter(|id| !wanted.contains(id)));
         }
         Ok(wanted)
+    }
+
+    /// The volumes that the pod's claims have from CSI drivers. A volume of an in-tree plugin is not among them, even if a
+    /// driver replaced the plugin.
+    pub(super) fn of_drivers(&self, pod: &Pod, symbols: &Symbols) -> Vec<VolumeId> {
+        let namespace = storage::namespace(pod, symbols);
+        let of_driver = |claim: ClaimName<'_>| {
+            let counted = self.claims.get(namespace, &claim.name)?;
+            let is_of_driver = match self.volumes.get("", &counted.volume_name) {
+                Some(volume) => volume.is_csi,
+                None => migration::of_plugin(&self.classes.get("", &counted.class)?.provisioner).is_none(),
+            };
+            let volume = volume_of(namespace, &claim.name, counted, &self.volumes, &self.classes);
+            volume.filter(|_| is_of_driver)
+        };
+        pod.volumes.iter().filter_map(|volume| claim_name(pod, volume)).filter_map(of_driver).collect()
     }
 
     /// The volumes that a pod would use on a node, and the reason why some of them cannot be counted.

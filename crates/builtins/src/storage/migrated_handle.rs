@@ -34,7 +34,7 @@ pub(crate) enum TranslationError {
     )]
     Regions(String),
     #[error(
-        "could not translate pv: failed to translate Kubernetes ID to EBS Volume ID invalid format for AWS volume ({0})"
+        "could not translate pv: failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({0})"
     )]
     EbsVolumeId(String),
     #[error("could not translate pv: could not find a secret namespace in PersistentVolumeSource or ClaimRef")]
@@ -46,9 +46,7 @@ pub(crate) enum TranslationError {
 pub(crate) fn of_volume(volume: &PersistentVolume) -> Option<(&'static Migration, Result<String, TranslationError>)> {
     let (migration, id) = volume.spec.migration()?;
     let handle = match migration.plugin {
-        AWS_EBS if volume.spec.is_url_of_aws() && !id.starts_with("vol-") => {
-            Err(TranslationError::EbsVolumeId(id.to_owned()))
-        }
+        AWS_EBS => ebs_volume(volume.spec.ebs_id()),
         GCE_PD => place_of_disk(volume).map(|place| gce_disk(&place, id)),
         AZURE_FILE => azure_share(volume, id),
         _ => Ok(id.to_owned()),
@@ -66,6 +64,14 @@ pub(crate) fn of_inline(volume: &Volume, namespace: &str) -> Option<(&'static Mi
         _ => id.to_owned(),
     };
     Some((migration, handle))
+}
+
+/// The id of an EBS volume, which may be a URL: `aws://zone/vol-1`. The zone may be empty.
+fn ebs_volume(id: &str) -> Result<String, TranslationError> {
+    let Some(url) = id.strip_prefix("aws://") else { return Ok(id.to_owned()) };
+    let volume = url.split_once('/').map_or("", |(_, path)| path).trim_matches('/');
+    let is_known = volume.starts_with("vol-") && !volume.contains('/');
+    if is_known { Ok(volume.to_owned()) } else { Err(TranslationError::EbsVolumeId(id.to_owned())) }
 }
 
 fn gce_disk(place: &str, name: &str) -> String {
@@ -156,7 +162,13 @@ mod tests {
         let volume = |spec: Value| handle(json!({"metadata": {"name": "v"}, "spec": spec}));
         assert_eq!(volume(json!({"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}})), "vol-1");
         assert_eq!(volume(json!({"azureDisk": {"diskName": "d", "diskURI": "/a/b"}})), "/a/b");
-        let broken = volume(json!({"awsElasticBlockStore": {"volumeID": "aws://zone/disk"}}));
-        assert!(broken.starts_with("error: could not translate pv"), "{broken}");
+        assert_eq!(volume(json!({"awsElasticBlockStore": {"volumeID": "aws:///vol-1/"}})), "vol-1");
+        for id in ["aws://zone/disk", "aws://vol-1", "aws://zone/a/vol-1"] {
+            let invalid = format!(
+                "error: could not translate pv: failed to translate Kubernetes ID to EBS Volume ID Invalid format for \
+                 AWS volume ({id})"
+            );
+            assert_eq!(volume(json!({"awsElasticBlockStore": {"volumeID": id}})), invalid);
+        }
     }
 }

@@ -100,9 +100,9 @@ pub(crate) struct InTreeSource {
 }
 
 impl VolumeSpec {
-    /// Whether the source names an EBS volume as `aws://zone/volume`.
-    pub(super) fn is_url_of_aws(&self) -> bool {
-        self.aws_elastic_block_store.as_ref().is_some_and(|source| source.id.starts_with("aws://"))
+    /// The id of an EBS volume, as the source has it.
+    pub(super) fn ebs_id(&self) -> &str {
+        self.aws_elastic_block_store.as_ref().map_or("", |source| source.id.as_str())
     }
 
     /// The name of an Azure share's secret, and its namespace if the volume names one.

@@ -76,25 +76,26 @@ impl<'p> ConstraintState<'p> {
             return true;
         }
         let name = self.constraint.match_attribute.as_ref().or(self.constraint.distinct_attribute.as_ref());
-        let value = name.and_then(|name| attribute(device, name)).filter(|value| value.is_scalar());
-        let Some(value) = value else { return false };
+        let Some(value) = name.and_then(|name| attribute(device, name)) else { return false };
+        // The first device may have a list, because its value is compared with no other value.
+        let differs = |other: &Attribute| value.is_scalar() && other != value;
         match &mut self.seen {
             SeenAttributes::Equal { first, n_devices } => {
                 if *n_devices == 0 {
                     *first = Some(value);
-                } else if *first != Some(value) {
+                } else if !value.is_scalar() || *first != Some(value) {
                     return false;
                 }
                 *n_devices += 1;
             }
             SeenAttributes::Distinct(seen) => {
-                if !seen.iter().all(|other| *other != value) {
+                if !seen.iter().copied().all(differs) {
                     return false;
                 }
                 seen.push(value);
             }
             SeenAttributes::DistinctByRequest { last, n_devices } => {
-                if *n_devices > 0 && !last.values().all(|other| *other != value) {
+                if *n_devices > 0 && !last.values().copied().all(differs) {
                     return false;
                 }
                 last.insert(alternative.request_idx, value);

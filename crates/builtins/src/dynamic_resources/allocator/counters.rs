@@ -14,9 +14,10 @@ use crate::dynamic_resources::{
 /// always give them back. The taken counters can therefore differ from the counters that the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
-    /// The remaining counters of each pool, without the counters of devices that claims hold or that the search has
-    /// chosen. Devices of claims can exceed the counters, so amounts can be below zero.
-    left: FxHashMap<&'p PoolId, Counters>,
+    /// The remaining counters by the name of the pool, without the counters of devices that claims hold or that the search
+    /// has chosen. Devices of claims can exceed the counters, so amounts can be below zero. As in kube-scheduler, the name
+    /// does not include the driver: pools of one name have the counters of the pool that the search meets first.
+    left: FxHashMap<&'p str, Counters>,
 }
 
 impl<'p> CounterLedger<'p> {
@@ -24,7 +25,7 @@ impl<'p> CounterLedger<'p> {
     /// even a counter that the device does not consume. No counter is taken in this case.
     pub(super) fn take(&mut self, inventory: &Inventory<'_>, device: &'p SliceDevice) -> bool {
         let pool = &device.id.pool;
-        let left = self.left.entry(pool).or_insert_with(|| left_in(inventory, pool));
+        let left = self.left.entry(&*pool.pool).or_insert_with(|| left_in(inventory, pool));
         add(left, device, -1);
         if left.values().flat_map(|set| set.values()).all(|amount| amount.signum() >= 0) {
             return true;
@@ -35,7 +36,7 @@ impl<'p> CounterLedger<'p> {
 
     /// Gives back the counters that `device` consumes.
     pub(super) fn give_back(&mut self, device: &'p SliceDevice) {
-        if let Some(left) = self.left.get_mut(&device.id.pool) {
+        if let Some(left) = self.left.get_mut(&*device.id.pool.pool) {
             add(left, device, 1);
         }
     }
@@ -50,7 +51,7 @@ fn left_in(inventory: &Inventory<'_>, pool: &PoolId) -> Counters {
     left
 }
 
-/// Adds the device's counters with `sign`, which is 1 or -1. A counter that the pool does not have is ignored.
+/// Adds the device's counters with `sign`, which is 1 or -1. A counter that is not in `left` is ignored.
 fn add(left: &mut Counters, device: &SliceDevice, sign: i32) {
     for (set, counter, amount) in device.consumes_counters() {
         let Some(left) = left.get_mut(set).and_then(|counters| counters.get_mut(counter)) else { continue };

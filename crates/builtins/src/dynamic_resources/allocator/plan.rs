@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::Deadline;
-use berth_model::Feature;
+use berth_model::{Feature, Features};
 
 use super::{
     AllocationError, Inventory, MAX_DEVICES_OF_CLAIM, SearchLimit,
@@ -16,6 +16,7 @@ use crate::dynamic_resources::{
     node_devices::{NodeDevice, NodeDevices, UnusablePool},
     objects::{DeviceClass, DeviceRequest, ResourceClaim},
     pools::PoolState,
+    stable_allocator,
 };
 
 /// The devices that a pod's unallocated claims request.
@@ -136,18 +137,18 @@ impl Plan {
                 n_least = n_least.saturating_add(of_request.min().unwrap_or(0));
             }
             check_size(claim, n_least)?;
-            check_constraints(claim)?;
+            check_constraints(claim, inventory.features)?;
         }
         Ok(amounts)
     }
 }
 
 impl RequestPlan {
-    /// Refuses requests for capacity if the gate DRAConsumableCapacity is off. If DRADeviceBindingConditions is off as
-    /// well, kube-scheduler uses an allocator that ignores capacity.
+    /// Refuses requests for capacity if the gate DRAConsumableCapacity is off. kube-scheduler's stable allocator ignores
+    /// capacity instead.
     fn require_no_capacity(&self, inventory: &Inventory<'_>, claim: &ResourceClaim) -> Result<(), AllocationError> {
         let features = inventory.features;
-        if features.has(Feature::DRAConsumableCapacity) || !features.has(Feature::DRADeviceBindingConditions) {
+        if features.has(Feature::DRAConsumableCapacity) || stable_allocator::is_in_use(features) {
             return Ok(());
         }
         match self.alternatives.iter().find(|alternative| alternative.wanted.capacity.is_some()) {
@@ -261,6 +262,7 @@ fn is_for_all(
     let features = inventory.features;
     if device.needs_binding && !features.has(Feature::DRADeviceBindingConditions)
         || !is_selected(selectors, features, limit, claim, alternative, &device.device)?
+        || !device.is_for_node
     {
         return Ok(false);
     }
@@ -275,9 +277,11 @@ fn check_size(claim: &ResourceClaim, n_least: usize) -> Result<(), AllocationErr
     Err(AllocationError::TooManyDevices { claim: name_of(claim), n_devices: n_least })
 }
 
-fn check_constraints(claim: &ResourceClaim) -> Result<(), AllocationError> {
+fn check_constraints(claim: &ResourceClaim, features: Features) -> Result<(), AllocationError> {
+    let knows_distinct = !stable_allocator::is_in_use(features);
     let mut constraints = claim.spec.devices.constraints.iter();
-    let unknown = constraints.position(|it| it.match_attribute.is_none() && it.distinct_attribute.is_none());
+    let unknown =
+        constraints.position(|it| it.match_attribute.is_none() && (it.distinct_attribute.is_none() || !knows_distinct));
     match unknown {
         None => Ok(()),
         Some(position) => Err(AllocationError::UnsupportedConstraint { claim: name_of(claim), position }),

@@ -15,6 +15,7 @@ use crate::dynamic_resources::{
         NodeSelectorRequirement, NodeSelectorTerm,
     },
     slices::{Placement, SliceDevice},
+    stable_allocator,
 };
 
 /// An allocation for each claim of the plan.
@@ -49,7 +50,7 @@ fn write_claim(features: Features, claim: &ClaimPlan, chosen: &[&ChosenDevice<'_
     let results = chosen.iter().enumerate().map(|(position, it)| device_result(features, it, uid, position)).collect();
     Allocation {
         devices: AllocatedDevices { results, config: config(features, claim, chosen) },
-        node_selector: node_selector(chosen, node_name),
+        node_selector: node_selector(features, chosen, node_name),
         allocation_timestamp: None,
     }
 }
@@ -127,13 +128,14 @@ fn allocated_config(config: &ClaimConfig, source: &str, requests: Vec<String>) -
 }
 
 /// The nodes where all the devices can be used.
-fn node_selector(chosen: &[&ChosenDevice<'_>], node_name: &str) -> Option<NodeSelector> {
+fn node_selector(features: Features, chosen: &[&ChosenDevice<'_>], node_name: &str) -> Option<NodeSelector> {
+    let knows_binding = !stable_allocator::is_in_use(features);
     let mut term = NodeSelectorTerm::default();
     for chosen in chosen {
         let device = &chosen.device.device;
         let terms = match &*device.placement {
             Placement::Node(_) => return Some(only(node_name)),
-            _ if device.device.binds_to_node == Some(true) => return Some(only(node_name)),
+            _ if knows_binding && device.device.binds_to_node == Some(true) => return Some(only(node_name)),
             Placement::Selected { terms, .. } => terms,
             Placement::Nowhere | Placement::Everywhere => continue,
         };

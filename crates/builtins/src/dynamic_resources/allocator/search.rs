@@ -300,6 +300,9 @@ impl<'s, 'p> Search<'s, 'p> {
         if node_device.needs_binding && !features.has(Feature::DRADeviceBindingConditions) {
             return Ok(Suitability::Unselected);
         }
+        if !alternative.has_selectors && !node_device.is_for_node {
+            return Ok(Suitability::Unselected);
+        }
         if !alternative.has_selectors && !node_device.is_tainted {
             return Ok(Suitability::Suits);
         }
@@ -310,7 +313,8 @@ impl<'s, 'p> Search<'s, 'p> {
         }
         let (device, claim) = (&node_device.device, self.plan.claims.get(alternative.claim_idx));
         let Some(claim) = claim else { return Ok(Suitability::Unselected) };
-        let suitability = if !is_selected(self.selectors, features, self.limit, &claim.claim, alternative, device)? {
+        let is_selected = is_selected(self.selectors, features, self.limit, &claim.claim, alternative, device)?;
+        let suitability = if !is_selected || !node_device.is_for_node {
             Suitability::Unselected
         } else if features.has(Feature::DRADeviceTaints)
             && !eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints)

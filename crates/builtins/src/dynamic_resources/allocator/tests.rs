@@ -6,7 +6,7 @@ mod releases;
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_framework::{Deadline, SchedulingTime};
-use berth_model::api::StringMap;
+use berth_model::{Feature, api::StringMap};
 use serde_json::{Value, json};
 
 use super::*;
@@ -226,6 +226,25 @@ fn slices_are_for_the_nodes_that_they_name() {
     check(network(per_device, json!({"name": "nic", "allNodes": true})), None, true);
 }
 
+/// kube-scheduler evaluates selectors before it compares the node selection of a device with the node.
+#[test]
+fn selectors_see_the_devices_of_a_slice_that_are_for_other_nodes() {
+    let devices = json!([{"name": "there", "nodeName": "node-2"},
+        {"name": "here", "nodeName": "node-1", "attributes": {"x": {"int": 1}}}]);
+    let spec = json!({"driver": "gpu.example.com", "pool": {"name": "p"}, "perDeviceNodeSelection": true,
+        "devices": devices});
+    let mut inventory = TestInventory::new(&[spec]);
+    let all = json!({"allocationMode": "All", "count": 0});
+    for request in [json!({}), all, json!({"selectors": cel("has(device.attributes['gpu.example.com'].x)")})] {
+        inventory.check(requests(&[one("r", request)]), &["r: here"]);
+    }
+    inventory.check(requests(&[one("r", json!({"count": 2}))]), &["nothing"]);
+    inventory.check(
+        requests(&[one("r", json!({"selectors": cel("device.attributes['gpu.example.com'].x == 1")}))]),
+        &["claim default/claim: selector #0: CEL runtime error: no such key: x"],
+    );
+}
+
 /// API reference, ResourcePool: generation and resourceSliceCount.
 #[test]
 fn only_the_newest_generation_of_a_complete_pool_counts() {
@@ -247,6 +266,8 @@ fn only_the_newest_generation_of_a_complete_pool_counts() {
     let mut elsewhere = TestInventory::new(&[with_pool(1, 2, "node-1", "here"), with_pool(1, 2, "node-2", "there")]);
     elsewhere.check(any(), &["r: here"]);
     elsewhere.check(all(), &["r: here"]);
+    let mut alike = TestInventory::new(&[with_pool(1, 2, "node-1", "gpu"), with_pool(1, 2, "node-2", "gpu")]);
+    alike.check(any(), &["r: gpu"]);
     let mut coming = TestInventory::new(&[with_pool(1, 2, "node-1", "old"), with_pool(2, 2, "node-2", "new")]);
     coming.check(any(), &["nothing"]);
     coming.check(all(), &["nothing"]);
@@ -308,6 +329,20 @@ fn constraints_tie_devices_together_or_keep_them_apart() {
     );
     let unknown = "claim default/claim, constraint #0: empty constraint (unsupported constraint type?)";
     inventory.check(constrained(json!({"ofTheFuture": "example.com/numa"})), &[unknown]);
+}
+
+/// The first device of a constraint is compared with no other device, so its attribute may be a list.
+#[test]
+fn lists_are_not_compared() {
+    let links = json!({"attributes": {"example.com/links": {"strings": ["a"]}}});
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[links.clone(), links]))]);
+    for kind in ["matchAttribute", "distinctAttribute"] {
+        for (count, expected) in [(1, "r: gpu-0"), (2, "nothing")] {
+            let mut devices = requests(&[one("r", json!({ "count": count }))]);
+            devices["constraints"] = json!([{kind: "example.com/links"}]);
+            inventory.check(devices, &[expected]);
+        }
+    }
 }
 
 /// KEP-4816: alternatives in order of preference; constraints and config may name the request or a sub-request.
@@ -397,6 +432,22 @@ fn partitions_share_counters() {
         .check(requests(&[one("r", json!({}))]), &["nothing without an invalid pool"]);
 }
 
+/// kube-scheduler finds the counters of a pool by the pool's name, without the driver.
+#[test]
+fn pools_of_one_name_have_the_counters_of_the_first() {
+    let slice_of = |driver: &str, n_devices: usize| {
+        let consuming = json!({"consumesCounters": [{"counterSet": driver, "counters": {"c": {"value": "1"}}}]});
+        let devices: Vec<Value> = (0..n_devices).map(|_| consuming.clone()).collect();
+        json!({"driver": driver, "pool": {"name": "p"}, "nodeName": "node-1", "devices": gpus(&devices),
+            "sharedCounters": [{"name": driver, "counters": {"c": {"value": "1"}}}]})
+    };
+    let mut inventory = TestInventory::new(&[slice_of("a.example.com", 1), slice_of("b.example.com", 2)]);
+    let first = one("x", json!({"selectors": cel("device.driver == 'a.example.com'")}));
+    let two = one("y", json!({"selectors": cel("device.driver == 'b.example.com'"), "count": 2}));
+    inventory.check(requests(std::slice::from_ref(&two)), &["nothing"]);
+    inventory.check(requests(&[first, two]), &["x: gpu-0", "y: gpu-0", "y: gpu-1"]);
+}
+
 /// KEP-5075: shares of a device consume its capacity.
 #[test]
 fn shares_consume_capacity() {
@@ -457,6 +508,30 @@ fn devices_that_need_binding_come_last() {
         (results[0].binding_conditions.as_slice(), results[0].binding_failure_conditions.len()),
         (&["ready".to_owned()][..], 1)
     );
+}
+
+/// kube-scheduler's stable allocator decides if the gates of capacity and of binding conditions are both off.
+#[test]
+fn the_stable_allocator_knows_no_binding_and_no_distinct_attributes() {
+    let fabric = json!([{"name": "fabric", "bindingConditions": ["ready"]}, {"name": "plain", "bindsToNode": true}]);
+    let mut everywhere = slice("a", fabric);
+    everywhere["nodeName"] = json!(null);
+    everywhere["allNodes"] = json!(true);
+    let with = |gates: &[Feature]| {
+        let features = gates.iter().fold(Features::default(), |features, gate| features.with(*gate, false));
+        TestInventory { features, ..TestInventory::new(&[everywhere.clone(), slice("b", gpus(&[json!({})]))]) }
+    };
+    let both = [Feature::DRAConsumableCapacity, Feature::DRADeviceBindingConditions];
+    let any = || requests(&[one("r", json!({}))]);
+    for gate in both {
+        with(&[gate]).check(any(), &["r: gpu-0"]);
+    }
+    with(&both).check(any(), &["r: plain"]);
+    assert_eq!(with(&both).first(any()).allocation.node_selector, None);
+    let mut distinct = any();
+    distinct["constraints"] = json!([{"distinctAttribute": "example.com/numa"}]);
+    with(&both)
+        .check(distinct, &["claim default/claim, constraint #0: empty constraint (unsupported constraint type?)"]);
 }
 
 #[test]

@@ -48,6 +48,40 @@ fn counters_of_a_failed_try_are_given_back() {
     assert_eq!(new, ["r: gpu-1"]);
 }
 
+/// The pools of another node with counters: one that is incomplete, and one with wrong counters.
+#[test]
+fn slices_with_counters_are_for_their_nodes() {
+    let on_node_2 = |more: Value| {
+        let mut slice = json!({"driver": "gpu.example.com", "pool": {"name": "other", "resourceSliceCount": 2},
+            "nodeName": "node-2"});
+        slice.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        slice
+    };
+    let counters =
+        || on_node_2(json!({"sharedCounters": [{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}]}));
+    let here = || slice("p", gpus(&[json!({})]));
+    let incomplete = || TestInventory::new(&[counters(), here()]);
+    let all = requests(&[one("r", json!({"allocationMode": "All", "count": 0}))]);
+    let [old, new] = in_each(incomplete, &all);
+    let updated = "claim default/claim, request r: asks for all devices, but resource pool gpu.example.com/other is \
+                   currently being updated";
+    assert_eq!(old, [updated]);
+    assert_eq!(new, ["r: gpu-0"]);
+    assert_eq!(in_each(incomplete, &requests(&[one("r", json!({}))])), [["r: gpu-0"]; 2]);
+
+    let consuming = json!([{"counterSet": "gone", "counters": {"memory": {"value": "40Gi"}}}]);
+    let wrong = || on_node_2(json!({"devices": [{"name": "gpu-0", "consumesCounters": consuming}]}));
+    let invalid = || TestInventory::new(&[counters(), here(), wrong()]);
+    let [old, new] = in_each(invalid, &requests(&[one("r", json!({"count": 2}))]));
+    assert_eq!(old, ["nothing without an invalid pool"]);
+    assert_eq!(new, ["nothing"]);
+    let complete = || {
+        let device = on_node_2(json!({"devices": [{"name": "gpu-0"}]}));
+        TestInventory::new(&[counters(), here(), device])
+    };
+    assert_eq!(in_each(complete, &all), [["r: gpu-0"]; 2]);
+}
+
 #[test]
 fn a_configuration_is_written_once() {
     let mut devices = requests(&[one("x", json!({})), one("y", json!({}))]);
