@@ -262,7 +262,7 @@ async fn kubectl_shows_volumes_and_drains_nodes() {
     cluster.kubectl("wait --for=condition=Ready pod/web --timeout=120s").await;
     cluster.kubectl("create poddisruptionbudget all --selector=app=web --min-available=1").await;
     cluster.kubectl("wait --for=jsonpath={.status.currentHealthy}=1 pdb/all --timeout=120s").await;
-    let refused = cluster.run("drain node-00000 --force --timeout=1s", None).await;
+    let refused = cluster.run("drain node-00000 --force --timeout=5s", None).await;
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(message.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{message}");
     cluster.kubectl("patch pdb all -p {\"spec\":{\"minAvailable\":0}}").await;

@@ -1,8 +1,9 @@
 //! `berth explain` against a running scheduler: over its socket, and over HTTPS with the rights of the caller.
 
-use std::{fs, net::TcpListener, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use berth_test_guests::{At, Behavior, WantedEffect, Words, asks_for, explains};
+use berth_test_processes::free_addresses;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api,
@@ -44,8 +45,8 @@ impl Bench {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         let path = |name: &str| cluster.dir.path().join(name);
         reviewer.write_kubeconfig(&path("reviewer.kubeconfig"));
-        // The port was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
+        let [address] = free_addresses().expect("a free port");
+        let port = address.port();
         let flag = |name: &str, file: &str| format!("--{name}={}", path(file).display());
         let flags = [
             format!("--secure-port={port}"),

@@ -3,13 +3,13 @@
 use std::{
     fs,
     io::Read as _,
-    net::TcpListener,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use berth_serving::endpoints::pprof::Profile;
+use berth_test_processes::free_addresses;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -49,8 +49,8 @@ impl Bench {
     /// Starts the scheduler in a cluster with client certificates in its folder.
     async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
-        // The port was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
+        let [address] = free_addresses().expect("a free port");
+        let port = address.port();
         let fixed = ["kube-scheduler", "--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1"].map(str::to_owned);
         let flags = flags.iter().map(|flag| (*flag).to_owned());
         let flags = fixed.into_iter().chain([format!("--secure-port={port}")]).chain(flags);
