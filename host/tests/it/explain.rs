@@ -241,6 +241,8 @@ async fn the_program_is_a_plugin_of_kubectl() {
     let bench = Bench::start().await;
     bench.cluster.create(&pod("web", "100m", "64Mi")).await;
     bench.cluster.node_of("web").await;
+    // The API server has the binding before the scheduler learns about it.
+    says(&bench.scheduler, "web", "it is on node ", "Reason: Bound").await;
     let link = bench.path("kubectl-berth");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_berth"), &link).expect("a link");
     let mut command = Command::new(link);

@@ -479,10 +479,14 @@ async fn health_checks_and_pods_resources_are_metrics() {
     }
     bench.cluster.create(&pod("a", "1500m", "1Gi")).await;
     let node = bench.cluster.node_of("a").await;
-    let resources = bench.get(bench.certificate(), "/metrics/resources").await.expect("ada may");
     let labels = format!("namespace=\"default\",node={node:?},pod=\"a\",priority=\"0\",resource=\"cpu\"");
     let line = format!("kube_pod_resource_request{{{labels},scheduler=\"default-scheduler\",unit=\"cores\"}} 1.5");
-    assert!(resources.lines().any(|it| it == line), "{line} is missing from\n{resources}");
+    // The API server has the binding before the scheduler learns about it.
+    let look = async || {
+        let resources = bench.get(bench.certificate(), "/metrics/resources").await.expect("ada may");
+        Ok(resources.lines().any(|it| it == line).then_some(()))
+    };
+    berth_test_processes::until(&line, look).await.expect("the pod's request");
     let metrics = bench.get(bench.certificate(), "/metrics").await.expect("ada may");
     assert!(metrics.contains("kubernetes_feature_enabled{name=\"SchedulerQueueingHints\",stage=\"\"} 1"), "{metrics}");
     let text = bench.process.text();
