@@ -45,7 +45,7 @@ plugins:
 /// Pods that make the plugin fault as often as [`PLUGIN_CONFIG`] takes for a quarantine.
 pub(crate) const TRAPPING: [&str; 3] = ["trapping-0", "trapping-1", "trapping-2"];
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// A cluster, and a scheduler that enables the plugin `ByPriority`.
 pub(crate) struct Bench {

@@ -15,7 +15,7 @@ use crate::{
     process::{Process, within},
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// The time within which pods of the healthy profile are bound: many times as long as an idle machine needs.
 const HEALTHY_TIME: Duration = Duration::from_secs(5);
