@@ -97,7 +97,7 @@ impl Cluster {
     async fn run(&self, arguments: &str, manifest: Option<&str>) -> Output {
         let manifest = manifest.map(file);
         let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(self.kubeconfig.path()).arg("--request-timeout=20s");
+        command.arg("--kubeconfig").arg(self.kubeconfig.path()).arg("--request-timeout=120s");
         command.args(arguments.split(' '));
         if let Some(manifest) = &manifest {
             command.arg("-f").arg(manifest.path());
@@ -149,7 +149,7 @@ async fn kubectl_manages_pods() {
     let binding = file(binding);
     let path = binding.path().to_string_lossy().into_owned();
     cluster.kubectl(&format!("create --raw /api/v1/namespaces/default/pods/web/binding -f {path}")).await;
-    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=10s").await;
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=120s").await;
     assert!(cluster.kubectl("get pods").await.contains("Running"));
     assert_eq!(cluster.kubectl("delete pod web").await, "pod \"web\" deleted\n");
     assert_eq!(cluster.kubectl("get pods -o name").await, "");
@@ -193,7 +193,7 @@ async fn kubectl_manages_other_kinds() {
     cluster.kubectl("delete namespace team").await;
     assert!(!cluster.kubectl("get configmaps -A").await.contains("settings"));
     cluster.succeeds("apply", Some(DEFINITION)).await;
-    cluster.kubectl("wait --for=condition=Established crd/widgets.lab.example.com --timeout=10s").await;
+    cluster.kubectl("wait --for=condition=Established crd/widgets.lab.example.com --timeout=120s").await;
     cluster.succeeds("apply", Some(WIDGET)).await;
     assert!(cluster.kubectl("get widgets").await.contains("one"));
     cluster.kubectl("delete crd widgets.lab.example.com").await;
@@ -254,20 +254,20 @@ async fn kubectl_shows_volumes_and_drains_nodes() {
     let Some(cluster) = Cluster::start().await else { return };
     cluster.add_nodes(1).await;
     cluster.succeeds("create", Some(CLAIM)).await;
-    cluster.kubectl("wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=10s").await;
+    cluster.kubectl("wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=120s").await;
     let claims = cluster.kubectl("get pvc").await;
     assert!(claims.contains("Bound") && claims.contains("1Gi") && claims.contains("usual"), "{claims}");
     assert!(cluster.kubectl("get pv").await.contains("default/data"));
     cluster.succeeds("create", Some(&POD.replace("spec:", "spec:\n  nodeName: node-00000"))).await;
-    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=10s").await;
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=120s").await;
     cluster.kubectl("create poddisruptionbudget all --selector=app=web --min-available=1").await;
-    cluster.kubectl("wait --for=jsonpath={.status.currentHealthy}=1 pdb/all --timeout=10s").await;
-    let refused = cluster.run("drain node-00000 --force --timeout=1s", None).await;
+    cluster.kubectl("wait --for=jsonpath={.status.currentHealthy}=1 pdb/all --timeout=120s").await;
+    let refused = cluster.run("drain node-00000 --force --timeout=5s", None).await;
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(message.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{message}");
     cluster.kubectl("patch pdb all -p {\"spec\":{\"minAvailable\":0}}").await;
-    cluster.kubectl("wait --for=jsonpath={.status.disruptionsAllowed}=1 pdb/all --timeout=10s").await;
-    assert!(cluster.kubectl("drain node-00000 --force --timeout=20s").await.contains("node/node-00000 drained"));
+    cluster.kubectl("wait --for=jsonpath={.status.disruptionsAllowed}=1 pdb/all --timeout=120s").await;
+    assert!(cluster.kubectl("drain node-00000 --force --timeout=120s").await.contains("node/node-00000 drained"));
     cluster.sandbox.stop().await;
 }
 

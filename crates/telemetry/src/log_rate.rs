@@ -252,6 +252,8 @@ mod tests {
     /// The lines that `work` writes, and the summaries of the lines that were not written.
     fn written(work: impl FnOnce()) -> (Vec<String>, Vec<Summary>) {
         let (written, rate) = (Written::default(), LogRate::default());
+        // The thread that reports would take the summaries away after ten seconds.
+        rate.0.teller.set(()).expect("it has not started");
         let sink = written.clone();
         let lines = fmt::layer().with_ansi(false).with_writer(move || sink.clone()).with_filter(rate.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), work);
@@ -291,14 +293,13 @@ mod tests {
     #[test]
     fn places_that_are_quiet_are_forgotten() {
         let rate = LogRate::default();
-        let now = Instant::now();
         let n_places = || rate.0.places.lock().expect("no panic").len();
         tracing::subscriber::with_default(
             tracing_subscriber::registry().with(fmt::layer().with_writer(io::sink).with_filter(rate.clone())),
             || (0..10).for_each(|number| info!(plugin = format!("{number}"), "hello")),
         );
         assert_eq!(n_places(), 10);
-        rate.take_summaries(now + 3 * SUMMARY_EVERY);
+        rate.take_summaries(Instant::now() + 3 * SUMMARY_EVERY);
         assert_eq!(n_places(), 0);
     }
 }

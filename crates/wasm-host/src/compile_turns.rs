@@ -98,7 +98,8 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    /// Much longer than any step takes.
+    const PATIENCE: Duration = Duration::from_secs(120);
 
     #[test]
     fn there_is_one_large_compile_at_a_time_and_the_least_effort_goes_first() {

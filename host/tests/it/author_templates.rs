@@ -53,7 +53,7 @@ const OWN_VERSION: [&str; 2] =
 
 /// Waits for the scheduler's message about a pod that fits no node.
 fn reason(shell: &mut Shell, pod: &str, part: &str) {
-    let wait = format!("kubectl wait --for=condition=PodScheduled=False --timeout=60s pod/{pod}");
+    let wait = format!("kubectl wait --for=condition=PodScheduled=False --timeout=240s pod/{pod}");
     shell.run(&wait);
     let message = "{.status.conditions[?(@.type==\"PodScheduled\")].message}";
     let told = shell.run(&format!("kubectl get pod {pod} -o 'jsonpath={message}'"));
@@ -169,7 +169,7 @@ fn decide(shell: &mut Shell) {
 
     // The pod would wait for ten minutes. The answer releases the pod immediately.
     run(shell, "careful", "example.com/approval=wanted");
-    shell.run("kubectl wait --for=jsonpath='{.status.nominatedNodeName}' --timeout=60s pod/careful");
+    shell.run("kubectl wait --for=jsonpath='{.status.nominatedNodeName}' --timeout=240s pod/careful");
     let node = shell.run("kubectl get pod careful -o jsonpath='{.spec.nodeName}'");
     assert_eq!(node, "", "it waits");
     let told = shell.run("berth explain pod default/careful");

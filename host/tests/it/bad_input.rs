@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::process::{Ended, Process};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// Runs `berth` in a separate folder with these files; `{dir}` in arguments is the folder. The message must contain all
 /// of `parts`.

@@ -7,7 +7,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -389,7 +388,7 @@ async fn each_view_keeps_itself_up_to_date_without_a_word_in_the_console() {
                  ? resolve(true) : setTimeout(look, 50); look(); })";
     assert_eq!(chromium.evaluate(comes).await, true);
     drop(cluster);
-    timeout(Duration::from_secs(60), chromium.until_link_says("connection lost")).await.expect("it notices");
+    timeout(DEADLINE, chromium.until_link_says("connection lost")).await.expect("it notices");
     assert_eq!(chromium.evaluate("document.body.classList.contains('lost')").await, true);
     let text = chromium.evaluate("document.getElementById('view').textContent").await;
     assert!(

@@ -267,18 +267,26 @@ async fn create(pods: &Api<Pod>, pod: &Value) {
     pods.create(&PostParams::default(), &pod).await.expect("the sandbox takes the pod");
 }
 
-/// Follows the watch until the server ends it.
-async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
-    let events = pods.watch(&WatchParams::default(), &version).await.expect("a watch");
-    let mut events = std::pin::pin!(events);
-    while let Ok(Some(event)) = events.try_next().await {
-        match event {
-            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => seen.send_modify(|seen| seen.take(pod)),
-            WatchEvent::Deleted(pod) => seen.send_modify(|seen| {
-                seen.deleted.extend(pod.metadata.name);
-            }),
-            WatchEvent::Bookmark(_) => {}
-            WatchEvent::Error(error) => panic!("the watch fails: {error:?}"),
+/// Follows all pods from this version on. The server ends a watch after five minutes, which a test may exceed on a busy
+/// machine. The next watch continues at that version.
+async fn follow(pods: Api<Pod>, mut version: String, seen: watch::Sender<Seen>) {
+    loop {
+        // An error means that the sandbox has ended.
+        let Ok(events) = pods.watch(&WatchParams::default(), &version).await else { return };
+        let mut events = std::pin::pin!(events);
+        while let Ok(Some(event)) = events.try_next().await {
+            match event {
+                WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
+                    version = pod.metadata.resource_version.clone().expect("a version");
+                    seen.send_modify(|seen| seen.take(pod));
+                }
+                WatchEvent::Deleted(pod) => {
+                    version = pod.metadata.resource_version.expect("a version");
+                    seen.send_modify(|seen| seen.deleted.extend(pod.metadata.name));
+                }
+                WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
+                WatchEvent::Error(error) => panic!("the watch fails: {error:?}"),
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     cluster::{Cluster, pod},
-    process::{DEADLINE, Process},
+    process::{DEADLINE, Process, within},
 };
 
 /// Pods that are created while the first scheduler runs.
@@ -18,8 +18,8 @@ const AT_WORK: usize = 100;
 const AFTER: usize = 100;
 const ALL: usize = BEFORE + AFTER;
 
-/// The maximum time from SIGTERM to the end of the process.
-const GRACE: Duration = Duration::from_secs(5);
+/// The maximum time from SIGTERM to the end of the process: half of what Kubernetes gives a pod by default.
+const GRACE: Duration = Duration::from_secs(15);
 
 fn pods(numbers: std::ops::Range<usize>) -> impl Iterator<Item = Value> {
     numbers.map(|number| pod(&format!("pod-{number:04}"), "100m", "128Mi"))
@@ -51,7 +51,7 @@ async fn killed_in_the_middle() {
 async fn terminated_in_the_middle() {
     check(async |scheduler| {
         scheduler.terminate();
-        let ended = scheduler.ended(GRACE).await;
+        let ended = within(GRACE, scheduler.ended(DEADLINE)).await.expect("it ends in time");
         assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
         assert!(ended.err.contains("all bindings finished"), "{}", ended.err);
     })
@@ -63,7 +63,7 @@ async fn idle_scheduler_ends_when_told_to() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let scheduler = cluster.scheduler(&[]).await.process;
     scheduler.terminate();
-    let ended = scheduler.ended(GRACE).await;
+    let ended = within(GRACE, scheduler.ended(DEADLINE)).await.expect("it ends in time");
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
 }
 

@@ -10,11 +10,12 @@ use tokio::sync::watch;
 
 use crate::{
     cluster::{Cluster, Scheduler, pod},
-    process::Process,
+    process::{DEADLINE, Process},
 };
 
-/// The default duration of the Lease.
-const LEASE: Duration = Duration::from_secs(15);
+/// The duration of the Lease, within which no replica takes over from one that has crashed. It is longer than by default,
+/// so that a machine may stand still for a while.
+const LEASE: Duration = Duration::from_secs(60);
 
 struct Bench {
     cluster: Cluster,
@@ -25,14 +26,17 @@ impl Bench {
     async fn start() -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
         let path = cluster.dir.path().join("scheduler.yaml");
-        let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+        let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                    leaderElection: {leaseDuration: 60s, renewDeadline: 45s}\n";
         std::fs::write(&path, text).expect("a file");
         Self { cluster, config: path.display().to_string() }
     }
 
     async fn kube_scheduler(&self) -> Process {
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
-        let mut process = Process::berth(["kube-scheduler", "--kubeconfig", &kubeconfig, "--secure-port", "0"]);
+        let lease = ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=45s"];
+        let flags = ["kube-scheduler", "--kubeconfig", &kubeconfig, "--secure-port", "0"];
+        let mut process = Process::berth(flags.iter().chain(&lease));
         process.line("waiting to lead").await;
         process
     }
@@ -46,7 +50,7 @@ impl Bench {
     async fn check(&self) -> String {
         let kubeconfig = self.cluster.kubeconfig().display().to_string();
         let check = Process::berth(["check", "--pre", "--kubeconfig", &kubeconfig, "--config", &self.config]);
-        check.ended(Duration::from_secs(60)).await.out
+        check.ended(DEADLINE).await.out
     }
 
     /// Creates pods until `enough` is set, and returns their number.
@@ -92,13 +96,19 @@ async fn berth_takes_kube_schedulers_place_and_gives_it_back_under_load() {
     let (tell, enough) = watch::channel(false);
     let story = async {
         bench.until_more_are_bound().await;
-        let replicas = [bench.standby().await, bench.standby().await];
+        let mut replicas = [bench.standby().await, bench.standby().await];
         let checked = bench.check().await;
         assert!(checked.contains(" holds the Lease kube-system/kube-scheduler"), "{checked}");
 
         kube_scheduler.terminate();
-        let ended = kube_scheduler.ended(Duration::from_secs(10)).await;
+        let ended = kube_scheduler.ended(DEADLINE).await;
         assert!(ended.status.success(), "{}", ended.err);
+        // The watch may still show pods that kube-scheduler bound, so the test waits for a line.
+        let [one, other] = &mut replicas;
+        tokio::select! {
+            _ = one.process.line(": leading ") => {}
+            _ = other.process.line(": leading ") => {}
+        }
         bench.until_more_are_bound().await;
         let leading: Vec<bool> = replicas.iter().map(|replica| replica.process.text().contains(": leading ")).collect();
         assert_eq!(leading.iter().filter(|leads| **leads).count(), 1, "{leading:?}");
@@ -107,7 +117,7 @@ async fn berth_takes_kube_schedulers_place_and_gives_it_back_under_load() {
         let mut kube_scheduler = bench.kube_scheduler().await;
         for replica in replicas {
             replica.process.terminate();
-            let ended = replica.process.ended(Duration::from_secs(10)).await;
+            let ended = replica.process.ended(DEADLINE).await;
             assert!(ended.status.success(), "{}", ended.err);
         }
         kube_scheduler.line("\"leading\"").await;

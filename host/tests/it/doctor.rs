@@ -18,7 +18,7 @@ use crate::{
     reviewer::kubeconfig,
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(240);
 
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1

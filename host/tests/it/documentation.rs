@@ -48,13 +48,13 @@ async fn node_of(cluster: &Cluster, scheduler: &Scheduler, pod: &str) -> String 
 /// Waits until the pod is unschedulable for this reason, such as `0/2 nodes are available: 2 node(s) had ...`. Checks
 /// that `kubectl describe` shows the reason, and that the explanation counts it.
 async fn pends(cluster: &Cluster, scheduler: &Scheduler, kubectl: &Kubectl<'_>, pod: &str, reason: &str) {
-    kubectl.run(&format!("wait --for=condition=PodScheduled=False pod/{pod} --timeout=30s"));
+    kubectl.run(&format!("wait --for=condition=PodScheduled=False pod/{pod} --timeout=240s"));
     let says = |message: &String| message.contains(reason);
     let seen = cluster.until(reason, |seen| seen.messages.get(pod).is_some_and(says)).await;
     assert!(seen.nodes[pod].is_empty(), "{pod} is bound");
     assert_eq!(kubectl.run(&format!("get pod {pod} -o jsonpath={{.status.phase}}")), "Pending");
     let event = format!("involvedObject.name={pod},reason=FailedScheduling");
-    kubectl.run(&format!("wait --for=create event --field-selector={event} --timeout=30s"));
+    kubectl.run(&format!("wait --for=create event --field-selector={event} --timeout=240s"));
     let described = kubectl.run(&format!("describe pod {pod}"));
     assert!(described.contains("FailedScheduling") && described.contains(reason), "{described}");
     let explained = explained(scheduler, pod).await;
@@ -146,7 +146,7 @@ async fn web_servers_go_where_the_caches_are() {
     let (cluster, scheduler) = start(&["--nodes", "3"]).await;
     let kubectl = Kubectl(&cluster);
     kubectl.run(&format!("apply -f {}", example("web-server")));
-    kubectl.run("wait --for=jsonpath={.status.replicas}=3 deployment/web-server --timeout=30s");
+    kubectl.run("wait --for=jsonpath={.status.replicas}=3 deployment/web-server --timeout=240s");
     let servers = nodes_of(&kubectl, "-l app=web-store");
     assert_eq!(servers.len(), 3);
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.";
@@ -154,8 +154,8 @@ async fn web_servers_go_where_the_caches_are() {
 
     kubectl.run(&format!("apply -f {}", example("redis-cache")));
     for deployment in ["redis-cache", "web-server"] {
-        kubectl.run(&format!("wait --for=condition=Available deployment/{deployment} --timeout=60s"));
-        kubectl.run(&format!("rollout status deployment/{deployment} --timeout=60s"));
+        kubectl.run(&format!("wait --for=condition=Available deployment/{deployment} --timeout=240s"));
+        kubectl.run(&format!("rollout status deployment/{deployment} --timeout=240s"));
     }
     for app in ["store", "web-store"] {
         let mut nodes: Vec<String> = nodes_of(&kubectl, &format!("-l app={app}")).into_values().collect();
@@ -168,14 +168,14 @@ async fn web_servers_go_where_the_caches_are() {
 
     let before = nodes_of(&kubectl, "-l app=store");
     kubectl.run("scale deployment redis-cache --replicas=4");
-    kubectl.run("wait --for=jsonpath={.status.replicas}=4 deployment/redis-cache --timeout=30s");
+    kubectl.run("wait --for=jsonpath={.status.replicas}=4 deployment/redis-cache --timeout=240s");
     let after = nodes_of(&kubectl, "-l app=store");
     let fourth = after.keys().find(|name| !before.contains_key(*name)).expect("a new pod");
     let reason = "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.";
     pends(&cluster, &scheduler, &kubectl, fourth, reason).await;
 
     kubectl.run("delete deployment redis-cache web-server");
-    kubectl.run("wait --for=delete pod -l app --timeout=30s");
+    kubectl.run("wait --for=delete pod -l app --timeout=240s");
     assert_eq!(kubectl.run("get pods,replicasets -o name"), "");
 }
 
@@ -212,7 +212,7 @@ async fn a_volume_is_made_where_its_first_consumer_goes() {
     assert_eq!(kubectl.run("get pvc task-pv-claim -o jsonpath={.status.phase}"), "Pending");
     kubectl.run("cordon node-00001");
     kubectl.run(&format!("apply -f {}", example("volume-consumer")));
-    kubectl.run("wait --for=condition=Ready pod/task-pv-pod --timeout=30s");
+    kubectl.run("wait --for=condition=Ready pod/task-pv-pod --timeout=240s");
     assert_eq!(
         node_of(&cluster, &scheduler, "task-pv-pod").await,
         "node-00002",
@@ -234,9 +234,9 @@ async fn preemption_spares_what_a_budget_protects_while_it_can() {
     let kubectl = Kubectl(&cluster);
     kubectl.run(&format!("apply -f {}", example("budget")));
     for deployment in ["zookeeper", "batch"] {
-        kubectl.run(&format!("wait --for=condition=Available deployment/{deployment} --timeout=30s"));
+        kubectl.run(&format!("wait --for=condition=Available deployment/{deployment} --timeout=240s"));
     }
-    kubectl.run("wait --for=jsonpath={.status.currentHealthy}=1 pdb/zk-pdb --timeout=30s");
+    kubectl.run("wait --for=jsonpath={.status.currentHealthy}=1 pdb/zk-pdb --timeout=240s");
     let first = |app: &str| nodes_of(&kubectl, &format!("-l app={app}")).into_iter().next().expect("a pod");
     let ((protected, other_node), (victim, node)) = (first("zookeeper"), first("batch"));
 
@@ -245,12 +245,12 @@ async fn preemption_spares_what_a_budget_protects_while_it_can() {
     let seen = cluster.until("the victim gone", |seen| seen.deleted.contains(&victim)).await;
     assert!(!seen.deleted.contains(&protected));
     assert!(seen.nominations["nginx"].contains(&node), "{:?}", seen.nominations);
-    kubectl.run("wait --for=create event --field-selector=reason=Preempted --timeout=30s");
+    kubectl.run("wait --for=create event --field-selector=reason=Preempted --timeout=240s");
     let preempted =
         kubectl.run("get events --field-selector=reason=Preempted -o jsonpath={.items[*].involvedObject.name}");
     assert_eq!(preempted, victim);
     // The deployment creates a new pod, which fits nowhere.
-    kubectl.run("wait --for=jsonpath={.status.unavailableReplicas}=1 deployment/batch --timeout=30s");
+    kubectl.run("wait --for=jsonpath={.status.unavailableReplicas}=1 deployment/batch --timeout=240s");
     pends(&cluster, &scheduler, &kubectl, &first("batch").0, "0/2 nodes are available: 2 Insufficient cpu.").await;
 
     // Budgets are honoured only if possible.

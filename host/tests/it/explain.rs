@@ -1,8 +1,9 @@
 //! `berth explain` against a running scheduler: over its socket, and over HTTPS with the rights of the caller.
 
-use std::{fs, net::TcpListener, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use berth_test_guests::{At, Behavior, WantedEffect, Words, asks_for, explains};
+use berth_test_processes::free_addresses;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::{
     Api,
@@ -44,8 +45,8 @@ impl Bench {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         let path = |name: &str| cluster.dir.path().join(name);
         reviewer.write_kubeconfig(&path("reviewer.kubeconfig"));
-        // The port was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
+        let [address] = free_addresses().expect("a free port");
+        let port = address.port();
         let flag = |name: &str, file: &str| format!("--{name}={}", path(file).display());
         let flags = [
             format!("--secure-port={port}"),
@@ -240,6 +241,8 @@ async fn the_program_is_a_plugin_of_kubectl() {
     let bench = Bench::start().await;
     bench.cluster.create(&pod("web", "100m", "64Mi")).await;
     bench.cluster.node_of("web").await;
+    // The API server has the binding before the scheduler learns about it.
+    says(&bench.scheduler, "web", "it is on node ", "Reason: Bound").await;
     let link = bench.path("kubectl-berth");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_berth"), &link).expect("a link");
     let mut command = Command::new(link);

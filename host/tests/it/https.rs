@@ -3,13 +3,13 @@
 use std::{
     fs,
     io::Read as _,
-    net::TcpListener,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use berth_serving::endpoints::pprof::Profile;
+use berth_test_processes::free_addresses;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -53,8 +53,8 @@ impl Bench {
     /// Starts the scheduler in a cluster with client certificates in its folder.
     async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
-        // The port was free a moment ago.
-        let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
+        let [address] = free_addresses().expect("a free port");
+        let port = address.port();
         let fixed = ["kube-scheduler", "--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1"].map(str::to_owned);
         let flags = flags.iter().map(|flag| (*flag).to_owned());
         let flags = fixed.into_iter().chain([format!("--secure-port={port}")]).chain(flags);
@@ -553,10 +553,14 @@ async fn health_checks_and_pods_resources_are_metrics() {
     }
     bench.cluster.create(&pod("a", "1500m", "1Gi")).await;
     let node = bench.cluster.node_of("a").await;
-    let resources = bench.get(bench.certificate(), "/metrics/resources").await.expect("ada may");
     let labels = format!("namespace=\"default\",node={node:?},pod=\"a\",priority=\"0\",resource=\"cpu\"");
     let line = format!("kube_pod_resource_request{{{labels},scheduler=\"default-scheduler\",unit=\"cores\"}} 1.5");
-    assert!(resources.lines().any(|it| it == line), "{line} is missing from\n{resources}");
+    // The API server has the binding before the scheduler learns about it.
+    let look = async || {
+        let resources = bench.get(bench.certificate(), "/metrics/resources").await.expect("ada may");
+        Ok(resources.lines().any(|it| it == line).then_some(()))
+    };
+    berth_test_processes::until(&line, look).await.expect("the pod's request");
     let metrics = bench.get(bench.certificate(), "/metrics").await.expect("ada may");
     assert!(metrics.contains("kubernetes_feature_enabled{name=\"SchedulerQueueingHints\",stage=\"\"} 1"), "{metrics}");
     let text = bench.process.text();

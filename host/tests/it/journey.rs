@@ -157,7 +157,7 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     assert!(timeout(DEADLINE, asking).await.is_ok(), "never {what}");
 }
 
-const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=60s pod/";
+const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=240s pod/";
 const MESSAGE: &str = "get -o 'jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}' pod/";
 
 /// Two scripts of the guide: the script that makes a project, and the script that builds, tests, verifies, inspects and
@@ -249,7 +249,7 @@ async fn journey(language: &str, source: &str, is_required: bool) {
 
 /// Waits until the pod runs, and returns its node.
 pub(crate) fn node_of(shell: &mut Shell, pod: &str) -> String {
-    shell.run(&format!("kubectl wait --for=condition=Ready --timeout=60s pod/{pod}"));
+    shell.run(&format!("kubectl wait --for=condition=Ready --timeout=240s pod/{pod}"));
     shell.run(&format!("kubectl get pod {pod} -o jsonpath={{.spec.nodeName}}"))
 }
 

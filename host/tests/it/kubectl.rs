@@ -41,7 +41,7 @@ impl Kubectl<'_> {
 
     fn output(&self, arguments: &str) -> Output {
         let mut command = Command::new("kubectl");
-        command.arg("--kubeconfig").arg(self.0.kubeconfig()).arg("--request-timeout=20s");
+        command.arg("--kubeconfig").arg(self.0.kubeconfig()).arg("--request-timeout=240s");
         command.args(arguments.split(' ')).current_dir(self.0.dir.path()).env("HOME", self.0.dir.path());
         command.output().expect("kubectl runs")
     }
@@ -65,22 +65,23 @@ async fn an_afternoon_with_kubectl() {
     assert_eq!(kubectl.run("get nodes").matches(" Ready ").count(), 5);
     std::fs::write(cluster.dir.path().join("pods.yaml"), PODS).expect("a file");
     assert_eq!(kubectl.run("apply -f pods.yaml"), "pod/web created\npod/fast created\npod/huge created\n");
-    kubectl.run("wait --for=condition=Ready pod/web --timeout=30s");
+    kubectl.run("wait --for=condition=Ready pod/web --timeout=240s");
     assert!(kubectl.run("get pods -o wide").contains("node-0000"));
     assert!(kubectl.run("describe pod web").contains("Successfully assigned default/web to node-0000"));
 
-    kubectl.run("wait --for=condition=PodScheduled=False pod/fast pod/huge --timeout=30s");
+    kubectl.run("wait --for=condition=PodScheduled=False pod/fast pod/huge --timeout=240s");
     let message = "0/5 nodes are available: 5 node(s) didn't match Pod's node affinity/selector.";
     let scheduled = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
     assert!(kubectl.run(&format!("get pod fast -o {scheduled}")).starts_with(message));
-    kubectl
-        .run("wait --for=create event --field-selector=involvedObject.name=huge,reason=FailedScheduling --timeout=30s");
+    kubectl.run(
+        "wait --for=create event --field-selector=involvedObject.name=huge,reason=FailedScheduling --timeout=240s",
+    );
     let described = kubectl.run("describe pod huge");
     assert!(described.contains("FailedScheduling"), "{described}");
     assert!(described.contains("0/5 nodes are available: 5 Insufficient cpu."), "{described}");
 
     kubectl.run("label node node-00003 disk=ssd");
-    kubectl.run("wait --for=condition=Ready pod/fast --timeout=30s");
+    kubectl.run("wait --for=condition=Ready pod/fast --timeout=240s");
     assert_eq!(kubectl.run("get pod fast -o jsonpath={.spec.nodeName}"), "node-00003");
     kubectl.run("delete pod fast");
     assert_eq!(kubectl.run("get pods -o name"), "pod/huge\npod/web\n");
@@ -100,12 +101,12 @@ async fn cordons_and_taints_keep_pods_away() {
     assert_eq!(kubectl.run("get nodes").matches("SchedulingDisabled").count(), 2);
     for pod in 0..4 {
         kubectl.run(&format!("run pod-{pod} --image=registry.example/main:1"));
-        kubectl.run(&format!("wait --for=condition=Ready pod/pod-{pod} --timeout=30s"));
+        kubectl.run(&format!("wait --for=condition=Ready pod/pod-{pod} --timeout=240s"));
         assert_eq!(cluster.node_of(&format!("pod-{pod}")).await, "node-00004");
     }
     kubectl.run("cordon node-00004");
     kubectl.run("run late --image=registry.example/main:1");
-    kubectl.run("wait --for=condition=PodScheduled=False pod/late --timeout=30s");
+    kubectl.run("wait --for=condition=PodScheduled=False pod/late --timeout=240s");
     let described = kubectl.run("describe pod late");
     assert!(described.contains("SchedulingDisabled") || described.contains("Pending"), "{described}");
     kubectl.run("taint node node-00002 reserved-");

@@ -1,7 +1,5 @@
 //! The lines that kube-scheduler writes as well, in kube-scheduler's place: their words, keys and verbosities.
 
-use std::time::Duration;
-
 use berth_telemetry::klog::lines::{self, KubeLine};
 use k8s_openapi::api::{core::v1::Node, scheduling::v1::PriorityClass};
 use kube::{
@@ -12,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, pod},
-    process::Process,
+    process::{DEADLINE, Process},
 };
 
 const NODE: &str = "node-00000";
@@ -83,7 +81,7 @@ async fn log_of(release: &str, verbosity: u8) -> String {
         }
     }
     scheduler.terminate();
-    scheduler.ended(Duration::from_secs(30)).await.err
+    scheduler.ended(DEADLINE).await.err
 }
 
 /// The keys of a line after its message.
@@ -182,7 +180,7 @@ async fn informational_lines_go_to_standard_output_with_the_gate() {
         cluster.create(&pod(name, "1m", "1Mi")).await;
         cluster.node_of(name).await;
         scheduler.terminate();
-        let ended = scheduler.ended(Duration::from_secs(30)).await;
+        let ended = scheduler.ended(DEADLINE).await;
         let stream = if flags.is_empty() { &ended.err } else { &ended.out };
         assert!(ended.err.contains("--permit-address-sharing has no effect"), "{flags:?}: {}", ended.err);
         for line in ["\"Starting Kubernetes Scheduler\"", "\"all bindings finished\""] {

@@ -1,10 +1,16 @@
 //! The scheduler's metrics count its actions: one scenario changes each metric.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Scheduler, pod};
+
+/// The beginning of the lines about plugins that were timed.
+const TIMED: &str = "scheduler_plugin_execution_duration_seconds_count{";
 
 /// The beginnings of the lines that are above zero at the end of the scenario.
 const MOVED: [&str; 39] = [
@@ -26,7 +32,7 @@ const MOVED: [&str; 39] = [
     "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Bind\"",
     "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"PostFilter\"",
     "scheduler_plugin_evaluation_total{",
-    "scheduler_plugin_execution_duration_seconds_count{",
+    TIMED,
     "scheduler_preemption_attempts_total",
     "scheduler_preemption_victims_count",
     "scheduler_preemption_goroutines_duration_seconds_count{result=\"success\"}",
@@ -72,6 +78,23 @@ async fn all_moved(scheduler: &Scheduler) {
     }
 }
 
+/// Binds pods until the plugins of an attempt were timed. The scheduler chooses one attempt in ten by chance.
+async fn time_plugins(cluster: &Cluster, scheduler: &Scheduler) {
+    const PODS: usize = 40;
+    for round in 0.. {
+        let names: Vec<String> = (0..PODS).map(|index| format!("small-{round}-{index}")).collect();
+        cluster.create_all(names.iter().map(|name| pod(name, "10m", "1Mi"))).await;
+        cluster.all_bound(PODS).await;
+        if !unmoved(&scheduler.until("/metrics", |_| true).await).contains(&TIMED) {
+            return;
+        }
+        for name in &names {
+            cluster.pods.delete(name, &DeleteParams::default().grace_period(0)).await.expect("the sandbox deletes it");
+        }
+        cluster.until("no small pods", |seen| names.iter().all(|name| seen.deleted.contains(name))).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_story_moves_each_metric() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
@@ -80,9 +103,7 @@ async fn a_story_moves_each_metric() {
     let class = serde_json::from_value(class).expect("a class");
     classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
     let scheduler = cluster.run(&["--scheduler-name", "default-scheduler"]).await;
-    // The plugins of one attempt in ten are timed.
-    cluster.create_all((0..40).map(|index| pod(&format!("small-{index}"), "10m", "1Mi"))).await;
-    cluster.all_bound(40).await;
+    time_plugins(&cluster, &scheduler).await;
     cluster.create(&with(pod("gated", "1", "1Gi"), "schedulingGates", json!([{"name": "example.com/wait"}]))).await;
     cluster.create(&pod("big", "100", "1Gi")).await;
     cluster.until("big told", |seen| seen.messages.contains_key("big")).await;

@@ -9,7 +9,7 @@ use std::{
 
 use berth_test_processes::scheduler_command;
 
-pub(crate) use berth_test_processes::{DEADLINE, Ended};
+pub(crate) use berth_test_processes::{DEADLINE, Ended, within};
 
 /// A process that is killed when this value is dropped.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::{
     process::{Ended, Process},
 };
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// A folder with keys and a registry.
 struct Release {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::process::Process;
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// QOSSort is the only plugin that sorts. Missing does not exist.
 const CONFIG: &str = "

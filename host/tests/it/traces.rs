@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use berth_otlp::messages::{AnyValueKind, KeyValue, STATUS_ERROR, Span};
@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::{
     cluster::{Cluster, Scheduler, pod},
     collector::{Collector, CollectorBehavior, Received, duration},
+    process::{DEADLINE, within},
 };
 
 /// Built-ins that run as components in these tests. All other built-ins run natively.
@@ -20,6 +21,12 @@ const COMPONENTS: [&str; 2] = ["NodeResourcesFit", "TaintToleration"];
 
 /// The name of the span of an attempt.
 const ATTEMPT: &str = "Scheduling";
+
+/// The number of seconds after which a request to a collector is given up.
+const REQUEST_SECONDS: u64 = 10;
+
+/// The time within which a scheduler ends. All tries of one request to a collector would take longer.
+const END_TIME: Duration = Duration::from_secs(20);
 
 /// `SPAN_KIND_CLIENT`, the kind of a request.
 const CLIENT: i32 = 3;
@@ -316,13 +323,16 @@ async fn a_collector_that_never_answers_holds_up_nothing() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "6"]).await;
     let bench = Bench::start_on(cluster, &format!("http://{}", collector.address), 1_000_000).await;
     let n_pods = 600;
+    let began = Instant::now();
     bench.cluster.create_all((0..n_pods).map(|number| pod(&format!("pod-{number}"), "10m", "1Mi"))).await;
     bench.cluster.all_bound(n_pods).await;
     bench.metric("berth_trace_spans_lost_total{reason=\"queue_full\"}", |spans| spans > 0).await;
-    assert_eq!(collector.now().n_requests, 1, "one batch at a time");
+    let most = 1 + began.elapsed().as_secs() / REQUEST_SECONDS;
+    let n_requests = collector.now().n_requests as u64;
+    assert!((1..=most).contains(&n_requests), "one batch at a time, but {n_requests} requests, where {most} are many");
     let Bench { cluster: _cluster, scheduler } = bench;
     scheduler.process.terminate();
-    let ended = scheduler.process.ended(Duration::from_secs(20)).await;
+    let ended = within(END_TIME, scheduler.process.ended(DEADLINE)).await.expect("it waits for no collector");
     assert!(ended.status.success(), "{}", ended.err);
 }
 
@@ -336,7 +346,7 @@ async fn a_share_of_the_attempts_is_traced_and_a_rate_of_0_sends_nothing() {
         let Bench { cluster: _cluster, scheduler } = bench;
         // The last spans are sent before the process ends.
         scheduler.process.terminate();
-        let ended = scheduler.process.ended(Duration::from_secs(20)).await;
+        let ended = scheduler.process.ended(DEADLINE).await;
         assert!(ended.status.success(), "{}", ended.err);
         let received = collector.now();
         let traces: BTreeSet<&[u8]> = received.spans.iter().map(|span| &*span.trace_id).collect();

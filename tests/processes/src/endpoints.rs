@@ -5,27 +5,46 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::task::spawn_blocking;
 
 use crate::until;
 
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Different addresses on loopback that were free a moment ago.
+/// The first of the ports for programs that must be given a port.
+const FIRST_PORT: u16 = 20_000;
+
+/// The number of these ports. They are below the ports that Linux chooses for connections, and for listeners that ask
+/// for any port (`/proc/sys/net/ipv4/ip_local_port_range`, 32768 by default). Otherwise, a connection of another test
+/// could take the port before the program listens on it.
+const N_PORTS: u32 = 12_000;
+
+/// Different addresses on loopback that are free. No two calls of a process return the same address.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
-    // All ports are held until the last port is known.
-    let mut listeners = Vec::with_capacity(N);
     for address in &mut addresses {
-        let listener = TcpListener::bind("127.0.0.1:0").context("a free port")?;
-        *address = listener.local_addr()?;
-        listeners.push(listener);
+        *address = free_address()?;
     }
     Ok(addresses)
+}
+
+fn free_address() -> Result<SocketAddr> {
+    static N_TRIED: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..N_PORTS {
+        // Processes that run at the same time begin at different ports.
+        let number = process::id().wrapping_mul(97).wrapping_add(N_TRIED.fetch_add(1, Ordering::Relaxed));
+        let address = SocketAddr::from(([127, 0, 0, 1], FIRST_PORT + u16::try_from(number % N_PORTS)?));
+        if TcpListener::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    bail!("no port is free from {FIRST_PORT} on")
 }
 
 /// The place where a process answers over plain HTTP.
@@ -123,6 +142,14 @@ fn unchunk(mut body: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_free_and_differ() {
+        let [first, second] = free_addresses().unwrap();
+        let [third] = free_addresses().unwrap();
+        let listeners = [first, second, third].map(|address| TcpListener::bind(address).unwrap());
+        assert!(listeners.iter().all(|listener| listener.local_addr().unwrap().port() < 32_768));
+    }
 
     #[test]
     fn chunks_are_joined() {

@@ -168,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    /// Much longer than any step takes.
+    const PATIENCE: Duration = Duration::from_secs(120);
 
     /// Tasks that report each attempt, and continue when the test allows it.
     struct Bench {

@@ -19,7 +19,7 @@ use berth_wasm_host::{CompilerProcess, Engine, EngineOptions, LoadError};
 use crate::engine;
 
 /// The time is longer than any machine needs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Watched {
     events: Receiver<DirectoryEvent>,

@@ -19,7 +19,7 @@ use fuzz_targets::{Random, rounds};
 use crate::engine;
 
 /// The time is longer than any machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The number of changes after which the directory is checked. It may also contain a pipe.
 const UNTIL_LOOKED_AT: usize = 30;

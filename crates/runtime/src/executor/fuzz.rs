@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
 
 use super::{tests::NoEvents, *};
+use crate::heard;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -50,6 +51,7 @@ type SharedLog = Arc<Mutex<Log>>;
 
 #[test]
 fn effects_are_answered_and_names_lead_nowhere_else() {
+    heard::install();
     let runtime = Runtime::new().unwrap();
     let (actions, mut events, log) = runtime.block_on(start());
     rounds(60, |random| {

@@ -24,7 +24,8 @@ use tracing::Level;
 use super::*;
 use crate::heard::{self, Heard};
 
-const DEADLINE: Duration = Duration::from_secs(20);
+/// Much longer than any step takes, even on a machine that stands still for a while.
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Drops events about plugins.
 #[derive(Debug)]

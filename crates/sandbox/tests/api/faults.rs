@@ -14,7 +14,7 @@ use crate::http::{Answer, send, wait_for};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// The time is long enough for any answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn start() -> Sandbox {
     Sandbox::start(Options::default()).await.expect("the sandbox starts")

@@ -10,15 +10,16 @@ use std::{
 use futures::{StreamExt as _, stream};
 use kube::config::AuthInfo;
 use serde_json::{Value, json};
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::task::spawn_blocking;
 
 use crate::{
     cluster::{Cluster, pod},
     https::Bench,
+    process::{DEADLINE, within},
 };
 
-/// The time within which a pod is bound and a probe answered, despite hostile clients.
-const HEALTHY_TIME: Duration = Duration::from_secs(2);
+/// The time within which a pod is bound, despite hostile clients.
+const HEALTHY_TIME: Duration = Duration::from_secs(5);
 
 /// The time within which surplus connections are closed: a third of the time for a header.
 const CLOSING_TIME: Duration = Duration::from_secs(10);
@@ -58,17 +59,18 @@ async fn pods_are_bound(cluster: &Cluster, name: &str) {
     for number in 0..5 {
         let name = format!("{name}-{number}");
         cluster.create(&pod(&name, "100m", "16Mi")).await;
-        let bound = timeout(HEALTHY_TIME, cluster.node_of(&name)).await;
-        assert!(bound.is_ok(), "{name} is not bound within {HEALTHY_TIME:?}");
+        let bound = within(HEALTHY_TIME, cluster.node_of(&name)).await;
+        assert!(bound.is_some(), "{name} is not bound within {HEALTHY_TIME:?}");
     }
 }
 
+/// The answer of `/livez`.
 fn probe(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(HEALTHY_TIME)).expect("a time");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a time");
     write!(stream, "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer in time");
+    stream.read_to_string(&mut answer).expect("an answer");
     answer
 }
 
@@ -80,7 +82,7 @@ async fn a_thousand_connections_hold_up_no_pod_and_no_probe() {
     let held = besiege(address, opening).await;
     // The server closes surplus connections long before the time for a header is over.
     let few = scheduler.until("/metrics", |text| open_files(text).is_some_and(|n| n < 400.0));
-    timeout(CLOSING_TIME, few).await.expect("most connections are closed");
+    within(CLOSING_TIME, few).await.expect("most connections are closed");
     let slowly = spawn_blocking(move || {
         // A byte now and then does not keep a connection open longer.
         for mut stream in held.iter() {
@@ -89,7 +91,8 @@ async fn a_thousand_connections_hold_up_no_pod_and_no_probe() {
         held
     });
     pods_are_bound(&cluster, "besieged").await;
-    let answer = spawn_blocking(move || probe(address)).await.expect("an answer");
+    let answer = within(HEALTHY_TIME, spawn_blocking(move || probe(address))).await.expect("an answer in time");
+    let answer = answer.expect("no panic");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(slowly.await.expect("no panic"));
 }
@@ -133,17 +136,22 @@ async fn tokens_of_nobody_cost_the_api_server_few_questions() {
         }
     };
     let started = Instant::now();
-    let asking = stream::iter(0..N_TOKENS).map(&ask).buffer_unordered(30).collect::<Vec<u16>>();
-    let (codes, ()) = tokio::join!(asking, pods_are_bound(&bench.cluster, "asked"));
-    // The answer for a token is cached, so the same caller costs no further review.
-    let known = codes.iter().filter(|code| **code == 200).count();
-    assert!(known >= 20 && codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
-    for _ in 0..50 {
-        assert_eq!(ask(0).await, 200);
-    }
+    let asking = async {
+        let numbered = async |number| (number, ask(number).await);
+        let answers = stream::iter(0..N_TOKENS).map(numbered).buffer_unordered(30).collect::<Vec<(usize, u16)>>().await;
+        let is_known = |(_, code): &&(usize, u16)| *code == 200;
+        let n_known = answers.iter().filter(is_known).count();
+        assert!(n_known >= 20 && answers.iter().all(|(_, code)| [200, 429].contains(code)), "{answers:?}");
+        // The answer for a token is cached for ten seconds, so the same caller costs no further review.
+        let (newest, _) = answers.iter().rfind(is_known).expect("a token that was reviewed");
+        for _ in 0..50 {
+            assert_eq!(ask(*newest).await, 200);
+        }
+    };
+    tokio::join!(asking, pods_are_bound(&bench.cluster, "asked"));
     let rules = api.request_text(http::Request::get("/faults").body(Vec::new()).expect("a request")).await;
     let rules: Value = serde_json::from_str(&rules.expect("the rules")).expect("JSON");
     let n_questions = rules.pointer("/faults/0/matched").and_then(Value::as_u64).unwrap_or_else(|| panic!("{rules}"));
     let most = 21 + 5 * started.elapsed().as_secs() + 5;
-    assert!(n_questions <= most && n_questions < 100, "{n_questions} questions, where {most} are many");
+    assert!(n_questions <= most, "{n_questions} questions, where {most} are many");
 }

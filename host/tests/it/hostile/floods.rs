@@ -7,16 +7,16 @@ use berth_test_guests::{At, WantedEffect, asks_for, holds};
 use futures::{StreamExt as _, stream};
 use kube::config::AuthInfo;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::bench::{Bench, Guest};
 use crate::{
     cluster::{Cluster, pod},
     https,
+    process::within,
 };
 
 /// The time within which healthy pods are bound.
-const HEALTHY_TIME: Duration = Duration::from_secs(2);
+const HEALTHY_TIME: Duration = Duration::from_secs(5);
 
 const RULES: &str = "
 plugins:
@@ -49,7 +49,7 @@ async fn effects_that_come_to_nothing_are_counted_and_seldom_told() {
     let effects = [WantedEffect::Bind, nominate, WantedEffect::Activate(uid)].map(|effect| vec![effect; 130]).concat();
     bench.place("Loud", &asks_for("Loud", At::Permit, &effects).expect("a component"));
     bench.create("Loud", PODS).await;
-    timeout(HEALTHY_TIME, bench.binds_healthy(5)).await.expect("healthy pods are bound all the while");
+    within(HEALTHY_TIME, bench.binds_healthy(5)).await.expect("healthy pods are bound all the while");
     let refused = |effect: &str| format!("berth_plugin_effects_refused_total{{effect=\"{effect}\",plugin=\"Loud\"}}");
     for effect in ["bind", "nominate"] {
         bench.counts(&format!("{} ", refused(effect)), (PODS * 130) as u64).await;
@@ -87,7 +87,7 @@ async fn what_pods_request_is_shown_to_many_at_once_without_asking_the_api_serve
     let asking = stream::iter(0..CLIENTS).map(ask).buffer_unordered(CLIENTS).collect::<Vec<String>>();
     let healthy = async {
         bench.cluster.create(&pod("healthy", "1m", "1Mi")).await;
-        timeout(HEALTHY_TIME, bench.cluster.node_of("healthy")).await.expect("it is bound all the while");
+        within(HEALTHY_TIME, bench.cluster.node_of("healthy")).await.expect("it is bound all the while");
     };
     let (answers, _) = tokio::join!(asking, healthy);
     for answer in answers {

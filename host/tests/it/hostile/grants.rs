@@ -11,13 +11,15 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::PostParams};
 use serde_json::json;
-use tokio::time::timeout;
 
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
-use crate::cluster::{Cluster, pod};
+use crate::{
+    cluster::{Cluster, pod},
+    process::within,
+};
 
 /// The time within which a healthy pod is bound, despite the guests.
-const HEALTHY_TIME: Duration = Duration::from_secs(2);
+const HEALTHY_TIME: Duration = Duration::from_secs(5);
 
 /// Files with a built-in's name have an effect only in one profile.
 const RULES: &str = "
@@ -103,8 +105,8 @@ async fn place(bench: &Bench, name: &str, bytes: &[u8]) {
 
 async fn healthy_pod_is_bound(bench: &Bench, number: usize) {
     bench.cluster.create(&pod_of("healthy", number)).await;
-    let bound = timeout(HEALTHY_TIME, bench.cluster.node_of(&name_of("healthy", number))).await;
-    assert!(bound.is_ok(), "healthy pod {number} is not bound within {HEALTHY_TIME:?}");
+    let bound = within(HEALTHY_TIME, bench.cluster.node_of(&name_of("healthy", number))).await;
+    assert!(bound.is_some(), "healthy pod {number} is not bound within {HEALTHY_TIME:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

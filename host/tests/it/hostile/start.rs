@@ -19,10 +19,8 @@ use crate::cluster::{Cluster, Seen};
 /// A file may take half a minute of processor time to compile, and two files use up this time.
 const RULES: &str = "files: {compileSeconds: 30}\ndefaults: {limits: {lifecycleMilliseconds: 500}}\n";
 
-/// The maximum time from the start of the process until `/livez` answers.
-const LIVE_TIME: Duration = Duration::from_secs(1);
-
-const COMPILING: Duration = Duration::from_secs(30);
+/// The maximum time from the start of the process until `/livez` answers: many times as long as an idle machine needs.
+const LIVE_TIME: Duration = Duration::from_secs(5);
 
 /// Files that take half a minute to compile. The directory is read in the order of names: one file comes first, the
 /// other file in the middle.
@@ -94,7 +92,8 @@ async fn no_file_keeps_the_scheduler_or_another_file_from_starting() {
     eprintln!("{live_after:?} after the start of its process: /livez answers");
     assert!(live_after < LIVE_TIME, "/livez answered after {live_after:?}");
     bench.scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
-    assert!(start.elapsed() < COMPILING, "it waited for a compiler");
+    // The scheduler waited for no compiler.
+    bench.shows(SLOW.map(|name| (name, json!({"state": "loading"})))).await;
     bench.binds_healthy(5).await;
     told("healthy pods are bound");
     bench.create("Cached", 1).await;
