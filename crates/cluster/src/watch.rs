@@ -9,13 +9,14 @@
 //! deleted, then applied. No object is applied twice in the same resource version, unless
 //! [`WatchHandle::tell_pods_again`] asks for it. Each kind reports after its first complete list that it is synced, or
 //! that it may not be listed; the report is repeated after each list that [`WatchHandle::relist`] or
-//! [`WatchHandle::tell_pods_again`] asked for.
+//! [`WatchHandle::tell_pods_again`] asked for. A watch that [`WatchHandle::end`] ends takes its objects back first.
 //!
 //! `kube::runtime::watcher` is not used. That watcher relists at resource version 0, which may go back in time after an
 //! API server failed over. That watcher also restarts immediately and for ever if a server keeps closing the
 //! connection. If it cannot decode one object, it loses the whole page.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, LazyLock},
 };
@@ -32,6 +33,7 @@ use crate::{Kinds, end_as};
 use kind::Kind;
 use session::Session;
 
+mod error;
 mod kind;
 mod known_objects;
 mod reconnect_backoff;
@@ -82,6 +84,12 @@ pub enum WatchEvent {
         /// The rule that the user's ClusterRole lacks.
         rule: String,
     },
+    /// The watch of the kind has ended, as [`WatchHandle::end`] asked for. Every object of the kind has been deleted for
+    /// the reader. No event of this watch follows.
+    Ended {
+        /// The kind as [`WatchHandle::add`] or [`Watches::kinds`] named it.
+        kind: Arc<KindRef>,
+    },
 }
 
 /// An observer of the watches. It is called for each event, and must not block.
@@ -106,7 +114,8 @@ impl WatchEvent {
             Self::ObjectApplied { kind, .. }
             | Self::ObjectDeleted { kind, .. }
             | Self::Synced { kind, .. }
-            | Self::Forbidden { kind, .. } => kind,
+            | Self::Forbidden { kind, .. }
+            | Self::Ended { kind } => kind,
         }
     }
 }
@@ -130,6 +139,8 @@ pub struct WatchHandle {
     kinds: Kinds,
     sink: mpsc::Sender<WatchEvent>,
     relists: watch::Sender<RelistRequests>,
+    /// The channels that end the watches of kinds.
+    ends: BTreeMap<KindRef, watch::Sender<bool>>,
     observer: Option<Arc<dyn WatchObserver>>,
 }
 
@@ -142,11 +153,22 @@ struct RelistRequests {
 }
 
 impl WatchHandle {
-    /// Starts a watch of one more kind.
+    /// Starts a watch of one more kind. If a watch of the kind was asked to end, the new watch must not start before
+    /// [`WatchEvent::Ended`].
     ///
     /// This must be called inside a tokio runtime.
     pub fn add(&mut self, kind: KindRef) {
-        self.spawn(Kind::Other(Arc::new(kind)));
+        let (end, ends) = watch::channel(false);
+        self.ends.insert(kind.clone(), end);
+        self.spawn(Kind::Other(Arc::new(kind)), ends);
+    }
+
+    /// Ends the watch of a kind that was started under this name. The watch first reports the objects that it knows as
+    /// deleted, so that the reader drops them, and then [`WatchEvent::Ended`].
+    pub fn end(&mut self, kind: &KindRef) {
+        if let Some(end) = self.ends.remove(kind) {
+            end.send_replace(true);
+        }
     }
 
     /// Lists every kind again. A watch reports all changes that it has not reported so far before the kind is reported
@@ -164,9 +186,9 @@ impl WatchHandle {
         });
     }
 
-    fn spawn(&mut self, kind: Kind) {
+    fn spawn(&mut self, kind: Kind, end: watch::Receiver<bool>) {
         let (client, kinds, sink) = (self.client.clone(), self.kinds.clone(), self.sink.clone());
-        let session = Session::new(client, kinds, kind, sink, self.relists.subscribe());
+        let session = Session::new(client, kinds, kind, sink, self.relists.subscribe(), end);
         self.tasks.spawn(session.observed_by(self.observer.clone()).run());
     }
 
@@ -175,7 +197,7 @@ impl WatchHandle {
     pub async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             match ended {
-                // A kind with a name that cannot be part of a path is not watched.
+                // The end of this watch was requested.
                 Ok(()) if !self.sink.is_closed() => {}
                 Ok(()) => return,
                 Err(error) => end_as(error),
@@ -203,11 +225,13 @@ impl fmt::Debug for WatchHandle {
 pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<WatchEvent>) -> WatchHandle {
     let pods = watches.pods.then_some(Kind::Pods { keep_json: watches.pod_json });
     let nodes = watches.nodes.then_some(Kind::Nodes);
-    let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
     let kinds = Kinds::new(client.clone());
     let (relists, _) = watch::channel(RelistRequests::default());
     let (tasks, client, sink, observer) = (JoinSet::new(), client.clone(), sink.clone(), watches.observer);
-    let mut handle = WatchHandle { tasks, client, kinds, sink, relists, observer };
-    pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
+    let mut handle = WatchHandle { tasks, client, kinds, sink, relists, ends: BTreeMap::new(), observer };
+    // Without a sender, the watches of pods and nodes last as long as the handle.
+    let (_, end) = watch::channel(false);
+    pods.into_iter().chain(nodes).for_each(|kind| handle.spawn(kind, end.clone()));
+    watches.kinds.into_iter().for_each(|kind| handle.add(kind));
     handle
 }

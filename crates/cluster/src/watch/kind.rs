@@ -141,6 +141,14 @@ impl Kind {
         }
     }
 
+    /// The event after the last event of the kind. The watches of pods and nodes do not end before the others.
+    pub(super) fn ended(&self) -> Option<WatchEvent> {
+        match self {
+            Self::Pods { .. } | Self::Nodes => None,
+            Self::Other(kind) => Some(WatchEvent::Ended { kind: Arc::clone(kind) }),
+        }
+    }
+
     /// `missing` is the answer of a server that does not serve the kind.
     pub(super) fn synced(&self, missing: Option<&str>) -> WatchEvent {
         match self {

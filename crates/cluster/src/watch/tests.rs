@@ -222,6 +222,61 @@ async fn a_kind_that_may_not_be_listed_is_told_once_and_synced_once_it_may() {
     assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { .. })));
 }
 
+fn claim(name: &str, uid: &str, resource_version: &str) -> Value {
+    json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {
+        "namespace": "default", "name": name, "uid": uid, "resourceVersion": resource_version,
+    }})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_takes_its_objects_back_and_may_begin_again() {
+    let kind = KindRef::of_kind("v1", "PersistentVolumeClaim");
+    let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
+    let mut stream = watch.listed(&[claim("a", "1", "5"), claim("b", "2", "6")]).await;
+    stream.send("DELETED", &claim("a", "1", "11")).await;
+    stream.send("ADDED", &claim("c", "3", "12")).await;
+    for _ in 0..2 {
+        watch.next().await;
+    }
+    watch.handle.end(&kind);
+    let named = Arc::new(kind.clone());
+    let gone = |name: &str| WatchEvent::ObjectDeleted {
+        kind: Arc::clone(&named),
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+    };
+    for expected in [gone("b"), gone("c"), WatchEvent::Ended { kind: Arc::clone(&named) }] {
+        assert_eq!(watch.events.recv().await, Some(expected));
+    }
+    watch.handle.add(kind);
+    let call = watch.server.next().await;
+    assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
+    let mut stream = call.stream();
+    stream.send("ADDED", &claim("c", "3", "12")).await;
+    stream.end_list("20").await;
+    let Some(WatchEvent::ObjectApplied { name, .. }) = watch.events.recv().await else { panic!("no object is told") };
+    assert_eq!(name, "c");
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { missing: None, .. })));
+}
+
+/// A kind that is not served is asked for again after a wait, and a silent server answers late or never.
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_while_it_waits() {
+    let kind = KindRef::of_kind("example.com/v1", "Ox");
+    let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
+    let silent = watch.server.next().await;
+    let begun = Instant::now();
+    watch.handle.end(&kind);
+    assert_eq!(watch.events.recv().await, Some(WatchEvent::Ended { kind: Arc::new(kind.clone()) }));
+    drop(silent);
+    watch.handle.add(kind.clone());
+    watch.server.next().await.refuse(404, "NotFound", "the server could not find the requested resource");
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { missing: Some(_), .. })));
+    watch.handle.end(&kind);
+    assert_eq!(watch.events.recv().await, Some(WatchEvent::Ended { kind: Arc::new(kind) }));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
     let mut watch = Watch::pods();

@@ -41,7 +41,8 @@ impl Listed {
                     | WatchEvent::ObjectApplied { .. }
                     | WatchEvent::ObjectDeleted { .. }
                     | WatchEvent::Synced { .. }
-                    | WatchEvent::Forbidden { .. } => {}
+                    | WatchEvent::Forbidden { .. }
+                    | WatchEvent::Ended { .. } => {}
                 }
             }
             Some(())
