@@ -37,7 +37,7 @@ use crate::{
     directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
     faults::{Aftermath, Restarts},
-    inventory::{PluginInventory, factory},
+    inventory::PluginInventory,
     limits::{file_limits, limits, plugin_limits, time_bounds},
     load::Plugins,
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
@@ -505,7 +505,9 @@ impl Supervisor {
             self.sent_swaps.send(&swap, &mut results);
             self.causes.insert(swap.plugin.clone(), by.clone());
             let grants = self.inventory.grants(&swap.plugin, &swap.service);
-            let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
+            let profile = swap.scheduler_names.first().map_or("", String::as_str);
+            let (name, factory) =
+                (swap.plugin.to_string(), self.inventory.factory(&swap.plugin, profile, &swap.service));
             let objects = &self.surroundings.objects;
             let event = Event::plugin_ready(objects, name, Some(swap.scheduler_names), factory, Some(grants));
             // The scheduling thread ends before the supervisor only if the process ends.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{
-    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile, Status,
+    Clock, Instance, Manifest, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile, Status,
     TraceSampling, UnlistedKind, UnlistedKinds,
 };
 use berth_model::{ClusterTable, Sym, Symbols};
@@ -90,6 +90,11 @@ impl Profiles {
             profile.set_unlisted(Arc::clone(&unlisted));
         }
         self.unlisted = unlisted;
+    }
+
+    /// The manifests of the plugins of all profiles.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        self.list.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest())
     }
 
     fn readers_of(&self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {
