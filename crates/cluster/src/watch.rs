@@ -7,9 +7,10 @@
 //! The watches make the following promises to the reader. An object is applied before it is deleted. An object that
 //! vanished while no watch was open is still reported as deleted. An object that was replaced under its name is first
 //! deleted, then applied. No object is applied twice in the same resource version, unless
-//! [`WatchHandle::tell_pods_again`] asks for it. Each kind reports after its first complete list that it is synced, or
-//! that it may not be listed; the report is repeated after each list that [`WatchHandle::relist`] or
-//! [`WatchHandle::tell_pods_again`] asked for. A watch that [`WatchHandle::end`] ends takes its objects back first.
+//! [`WatchHandle::tell_pods_again`] or [`WatchHandle::keep_pod_json`] asks for it. Each kind reports after its first
+//! complete list that it is synced, or that it may not be listed; the report is repeated after each list that
+//! [`WatchHandle::relist`], [`WatchHandle::tell_pods_again`] or [`WatchHandle::keep_pod_json`] asked for. A watch that
+//! [`WatchHandle::end`] ends takes its objects back first.
 //!
 //! `kube::runtime::watcher` is not used. That watcher relists at resource version 0, which may go back in time after an
 //! API server failed over. That watcher also restarts immediately and for ever if a server keeps closing the
@@ -53,7 +54,10 @@ pub enum WatchEvent {
     NodeApplied(Box<api::Node>),
     NodeDeleted(Box<api::Node>),
     /// Every pod that existed at the time of the list has been applied.
-    PodsSynced,
+    PodsSynced {
+        /// Whether every pending pod has been applied with its whole JSON.
+        with_json: bool,
+    },
     NodesSynced,
     ObjectApplied {
         kind: Arc<KindRef>,
@@ -109,7 +113,7 @@ impl WatchEvent {
     #[must_use]
     pub fn kind(&self) -> &KindRef {
         match self {
-            Self::PodApplied(_) | Self::PodDeleted(_) | Self::PodsSynced => &PODS,
+            Self::PodApplied(_) | Self::PodDeleted(_) | Self::PodsSynced { .. } => &PODS,
             Self::NodeApplied(_) | Self::NodeDeleted(_) | Self::NodesSynced => &NODES,
             Self::ObjectApplied { kind, .. }
             | Self::ObjectDeleted { kind, .. }
@@ -150,6 +154,8 @@ struct RelistRequests {
     lists: u64,
     /// The number of requested lists that report every pod again.
     whole_lists_of_pods: u64,
+    /// Whether pending pods must come with their whole JSON.
+    needs_pod_json: bool,
 }
 
 impl WatchHandle {
@@ -158,9 +164,9 @@ impl WatchHandle {
     ///
     /// This must be called inside a tokio runtime.
     pub fn add(&mut self, kind: KindRef) {
-        let (end, ends) = watch::channel(false);
-        self.ends.insert(kind.clone(), end);
-        self.spawn(Kind::Other(Arc::new(kind)), ends);
+        let (sender, end) = watch::channel(false);
+        self.ends.insert(kind.clone(), sender);
+        self.spawn(Kind::Other(Arc::new(kind)), end);
     }
 
     /// Ends the watch of a kind that was started under this name. The watch first reports the objects that it knows as
@@ -183,6 +189,16 @@ impl WatchHandle {
         self.relists.send_modify(|requests| {
             requests.lists += 1;
             requests.whole_lists_of_pods += 1;
+        });
+    }
+
+    /// Relists as [`Self::tell_pods_again`] does. From this list on, pending pods come with their whole JSON, as with
+    /// [`Watches::pod_json`].
+    pub fn keep_pod_json(&self) {
+        self.relists.send_modify(|requests| {
+            requests.lists += 1;
+            requests.whole_lists_of_pods += 1;
+            requests.needs_pod_json = true;
         });
     }
 

@@ -517,6 +517,18 @@ impl PluginInventory {
         SettingsChange { forbidden, is_fallback_forbidden, rebuild }
     }
 
+    /// Whether a plugin may read the JSON of pending pods, and the pods were reported without their JSON.
+    pub(crate) fn wants_pod_json(&self) -> bool {
+        !self.rules.has_pod_json && self.rules.settings.grants_pod_json()
+    }
+
+    /// Notes that all pending pods were reported with their JSON. Returns the names of files that must be read again,
+    /// because they may have been refused without the JSON.
+    pub(crate) fn pod_json_listed(&mut self) -> Vec<PluginName> {
+        self.rules.has_pod_json = true;
+        self.registry.names().filter(|name| self.registry.has_refused_file(name)).cloned().collect()
+    }
+
     /// The factory for instances of the service that a profile gets.
     pub(crate) fn factory(
         &self,
@@ -549,8 +561,8 @@ impl PluginInventory {
     }
 
     /// Whether a plugin needs more of a pending pod than its record has, or whether a later plugin may need more. With the
-    /// gate DRANodeAllocatableResources, the scheduler and DynamicResources need the whole pod. The answer is stored and
-    /// does not change any more.
+    /// gate DRANodeAllocatableResources, the scheduler and DynamicResources need the whole pod. The answer is stored. If it
+    /// is false, it may become true later ([`Self::wants_pod_json`]).
     pub fn settle_pod_json(&mut self) -> bool {
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         let is_wanted = names.iter().any(|name| {

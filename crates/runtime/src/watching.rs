@@ -9,6 +9,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem::replace,
     sync::Arc,
     time::Duration,
 };
@@ -64,6 +65,8 @@ pub(crate) enum WatchRequest {
     Extenders(Vec<Manifest>),
     /// Every pod is sent once more, because nothing was kept of the pods that only other profiles serve.
     PodsAgain,
+    /// Pending pods are sent with their whole JSON from now on. The sender gets a message when all of them were sent.
+    WholePods(oneshot::Sender<()>),
 }
 
 /// Converts watch events to the scheduler's events, and begins and ends watches when plugins need other kinds.
@@ -84,9 +87,19 @@ struct Watching {
     forbidden: BTreeSet<ObjectKind>,
     /// The kinds that were watched, and that have not been listed since their watches ended.
     dropped: BTreeSet<ObjectKind>,
+    whole_pods: WholePodsState,
     pods_synced: bool,
     nodes_synced: bool,
     progress: Progress,
+}
+
+/// Whether pending pods are sent with their whole JSON.
+#[derive(Debug)]
+enum WholePodsState {
+    NotWanted,
+    /// The next complete list of whole pods answers these requests.
+    Listing(Vec<oneshot::Sender<()>>),
+    Sent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,15 +152,20 @@ impl WatchPlan {
         self.read.extend(watched_kinds::read(manifest, self.features).cloned());
     }
 
-    fn take(&mut self, request: &WatchRequest) {
+    fn take(&mut self, request: WatchRequest) {
         match request {
             WatchRequest::Upcoming(manifests) => {
                 manifests.iter().for_each(|manifest| self.want(Users::Plugins, manifest));
             }
-            WatchRequest::Serving(manifests) => self.replace(Users::Plugins, manifests),
-            WatchRequest::Extenders(manifests) => self.replace(Users::Extenders, manifests),
+            WatchRequest::Serving(manifests) => self.replace(Users::Plugins, &manifests),
+            WatchRequest::Extenders(manifests) => self.replace(Users::Extenders, &manifests),
             // No watch has begun yet.
             WatchRequest::PodsAgain => {}
+            WatchRequest::WholePods(answer) => {
+                self.pod_json = true;
+                // No pod has been sent without its JSON. The caller ends only if the process ends.
+                let _ = answer.send(());
+            }
         }
     }
 
@@ -178,10 +196,13 @@ impl WatchPlan {
         if timeout(PLUGINS_FIRST, plugins).await.is_err() {
             warn!("some plugins are still loading; scheduling starts without them and follows their failurePolicy");
         }
-        while let Ok(request) = requests.try_recv() {
-            self.take(&request);
+        loop {
+            tokio::select! {
+                biased;
+                Some(request) = requests.recv() => self.take(request),
+                () = turn.until_watching() => break,
+            }
         }
-        turn.until_watching().await;
         Watching::start(&client, self, informers).run(events, requests, health, turn).await;
     }
 }
@@ -208,6 +229,7 @@ impl Watching {
             listed,
             forbidden,
             dropped,
+            whole_pods: if pod_json { WholePodsState::Listing(Vec::new()) } else { WholePodsState::NotWanted },
             pods_synced,
             nodes_synced,
             progress,
@@ -292,11 +314,40 @@ impl Watching {
                 self.watches.tell_pods_again();
                 return Vec::new();
             }
+            WatchRequest::WholePods(answer) => {
+                self.send_whole_pods(answer);
+                return Vec::new();
+            }
         };
         self.tell_missing_to(&new);
         self.begin_needed();
         let ending = self.kinds.end();
         ending.iter().filter_map(|kind| self.end(kind)).collect()
+    }
+
+    fn send_whole_pods(&mut self, answer: oneshot::Sender<()>) {
+        match &mut self.whole_pods {
+            WholePodsState::NotWanted => {
+                self.watches.keep_pod_json();
+                self.whole_pods = WholePodsState::Listing(vec![answer]);
+            }
+            WholePodsState::Listing(answers) => answers.push(answer),
+            WholePodsState::Sent => {
+                // The caller ends only if the process ends.
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    /// Notes that all pods were sent, and answers the requests for whole pods if they were sent whole.
+    fn pods_synced(&mut self, with_json: bool) {
+        self.pods_synced = true;
+        if with_json && let WholePodsState::Listing(answers) = replace(&mut self.whole_pods, WholePodsState::Sent) {
+            for answer in answers {
+                // The caller ends only if the process ends.
+                let _ = answer.send(());
+            }
+        }
     }
 
     /// Logs the kinds that further plugins need, and that the server does not serve.
@@ -364,7 +415,7 @@ impl Watching {
             WatchEvent::ObjectDeleted { kind, namespace, name } => {
                 return Some(Event::ObjectDeleted { resource: resource(&kind), key: key(&kind, namespace, name) });
             }
-            WatchEvent::PodsSynced => self.pods_synced = true,
+            WatchEvent::PodsSynced { with_json } => self.pods_synced(with_json),
             WatchEvent::NodesSynced => self.nodes_synced = true,
             // The list is of the watch that is ending. Its objects are dropped.
             WatchEvent::Synced { kind, .. } | WatchEvent::Forbidden { kind, .. } if self.kinds.is_ending(&kind) => {}

@@ -152,7 +152,7 @@ impl Kind {
     /// `missing` is the answer of a server that does not serve the kind.
     pub(super) fn synced(&self, missing: Option<&str>) -> WatchEvent {
         match self {
-            Self::Pods { .. } => WatchEvent::PodsSynced,
+            Self::Pods { keep_json } => WatchEvent::PodsSynced { with_json: *keep_json },
             Self::Nodes => WatchEvent::NodesSynced,
             Self::Other(kind) => WatchEvent::Synced { kind: Arc::clone(kind), missing: missing.map(str::to_owned) },
         }

@@ -259,9 +259,10 @@ impl Session {
         }
         if self.resume_from.is_none() {
             let requests = *self.relists.borrow_and_update();
-            if matches!(self.kind, Kind::Pods { .. })
+            if let Kind::Pods { keep_json } = &mut self.kind
                 && requests.whole_lists_of_pods > self.answered.whole_lists_of_pods
             {
+                *keep_json |= requests.needs_pod_json;
                 self.known.forget_versions();
             }
             self.answered = requests;

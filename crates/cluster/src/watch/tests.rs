@@ -28,7 +28,7 @@ fn brief(event: &WatchEvent) -> String {
             format!("+{} {} {}", m.name, m.uid, m.resource_version)
         }
         WatchEvent::PodDeleted(pod) => format!("-{} {}", pod.metadata.name, pod.metadata.uid),
-        WatchEvent::PodsSynced => "synced".into(),
+        WatchEvent::PodsSynced { .. } => "synced".into(),
         other => format!("{other:?}"),
     }
 }
@@ -186,6 +186,36 @@ async fn pods_are_told_again_to_a_reader_that_did_not_keep_them() {
     list.send("ADDED", &pod("a", "1", "5")).await;
     list.end_list("21").await;
     watch.expect(&["synced"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_come_whole_from_the_list_on_that_is_asked_for() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.server.next().await.stream();
+    stream.send("ADDED", &pod("a", "1", "5")).await;
+    stream.end_list("10").await;
+    let is_whole = |event: Option<WatchEvent>| match event {
+        Some(WatchEvent::PodApplied(pod)) => pod.json.is_some(),
+        Some(WatchEvent::PodsSynced { with_json }) => with_json,
+        other => panic!("{other:?}"),
+    };
+    for _ in 0..2 {
+        assert!(!is_whole(watch.events.recv().await));
+    }
+    watch.handle.keep_pod_json();
+    // A list that breaks off does not answer the request.
+    let mut half = watch.server.next().await.stream();
+    half.send("ADDED", &pod("a", "1", "5")).await;
+    assert!(is_whole(watch.events.recv().await));
+    drop(half);
+    let mut list = watch.server.next().await.stream();
+    list.send("ADDED", &pod("a", "1", "5")).await;
+    list.send("ADDED", &pod("b", "2", "9")).await;
+    list.end_list("20").await;
+    list.send("MODIFIED", &pod("a", "1", "21")).await;
+    for _ in 0..3 {
+        assert!(is_whole(watch.events.recv().await), "b, the end of the list, and a change of a");
+    }
 }
 
 #[tokio::test(start_paused = true)]

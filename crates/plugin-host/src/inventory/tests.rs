@@ -170,10 +170,10 @@ fn kinds_that_were_not_granted_refuse_the_binary() {
 }
 
 #[test]
-fn json_of_pods_that_nobody_kept_refuses_the_binary() {
+fn a_binary_that_wants_json_of_pods_serves_once_the_pods_are_listed_with_it() {
     let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
     let mut inventory = inventory("", &["Mine"]);
-    assert!(!inventory.settle_pod_json(), "no plugin has the grant");
+    assert!(!inventory.settle_pod_json() && !inventory.wants_pod_json(), "no plugin has the grant");
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
@@ -183,8 +183,13 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
-        [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("restart")
+        [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("which are being listed")
     ));
+    assert!(inventory.wants_pod_json());
+    assert_eq!(inventory.pod_json_listed(), ["Mine"]);
+    assert!(!inventory.wants_pod_json(), "they are listed");
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
+    assert_eq!(outcome(&consequences).0, ["Mine"]);
     let mut inventory = self::inventory(granted, &["Mine"]);
     assert!(inventory.settle_pod_json(), "a plugin with the grant may be added");
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
