@@ -239,7 +239,6 @@ impl Session {
             command_line: scheduling.clone(),
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
-            keeps_pods_whole: watch_plan.keeps_pods_whole(),
             watch_requests: watch_requests.clone(),
             writer: clients.writer.clone(),
             recorder: recorder.clone(),

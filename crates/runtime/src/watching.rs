@@ -176,11 +176,6 @@ impl WatchPlan {
         read.retain(|kind| kinds.is_needed(kind));
     }
 
-    /// Whether complete pending pods are kept.
-    pub(crate) fn keeps_pods_whole(&self) -> bool {
-        self.pod_json
-    }
-
     /// Watches the cluster as soon as watching may begin. The future ends when it is aborted, the receiver of events is
     /// dropped, or a watch panics. The needs of the first plugins are a part of the plan; other `requests` arrive
     /// later.
