@@ -196,7 +196,7 @@ impl Follower {
         let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
         let Ok(event) = event else { return Ok(None) };
         let event = event.context("the watch of the pods has ended")?;
-        self.is_listed |= matches!(event, WatchEvent::PodsSynced);
+        self.is_listed |= matches!(event, WatchEvent::PodsSynced { .. });
         if let WatchEvent::PodApplied(pod) = event
             && !pod.spec.node_name.is_empty()
             && pod.metadata.name.starts_with(self.prefix)

@@ -7,9 +7,10 @@
 //! The watches make the following promises to the reader. An object is applied before it is deleted. An object that
 //! vanished while no watch was open is still reported as deleted. An object that was replaced under its name is first
 //! deleted, then applied. No object is applied twice in the same resource version, unless
-//! [`WatchHandle::tell_pods_again`] asks for it. Each kind reports after its first complete list that it is synced, or
-//! that it may not be listed; the report is repeated after each list that [`WatchHandle::relist`] or
-//! [`WatchHandle::tell_pods_again`] asked for.
+//! [`WatchHandle::tell_pods_again`] or [`WatchHandle::keep_pod_json`] asks for it. Each kind reports after its first
+//! complete list that it is synced, or that it may not be listed; the report is repeated after each list that
+//! [`WatchHandle::relist`], [`WatchHandle::tell_pods_again`] or [`WatchHandle::keep_pod_json`] asked for. A watch that
+//! [`WatchHandle::end`] ends takes its objects back first.
 //!
 //! [`ConfigMapWatch`] follows one object outside this stream.
 //!
@@ -18,6 +19,7 @@
 //! connection. If it cannot decode one object, it loses the whole page.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{Arc, LazyLock},
 };
@@ -37,6 +39,7 @@ use session::Session;
 pub use config_map::{ConfigMapError, ConfigMapWatch};
 
 mod config_map;
+mod error;
 mod kind;
 mod known_objects;
 mod reconnect_backoff;
@@ -56,7 +59,10 @@ pub enum WatchEvent {
     NodeApplied(Box<api::Node>),
     NodeDeleted(Box<api::Node>),
     /// Every pod that existed at the time of the list has been applied.
-    PodsSynced,
+    PodsSynced {
+        /// Whether every pending pod has been applied with its whole JSON.
+        with_json: bool,
+    },
     NodesSynced,
     ObjectApplied {
         kind: Arc<KindRef>,
@@ -87,6 +93,12 @@ pub enum WatchEvent {
         /// The rule that the user's ClusterRole lacks.
         rule: String,
     },
+    /// The watch of the kind has ended, as [`WatchHandle::end`] asked for. Every object of the kind has been deleted for
+    /// the reader. No event of this watch follows.
+    Ended {
+        /// The kind as [`WatchHandle::add`] or [`Watches::kinds`] named it.
+        kind: Arc<KindRef>,
+    },
 }
 
 /// An observer of the watches. It is called for each event, and must not block.
@@ -106,12 +118,13 @@ impl WatchEvent {
     #[must_use]
     pub fn kind(&self) -> &KindRef {
         match self {
-            Self::PodApplied(_) | Self::PodDeleted(_) | Self::PodsSynced => &PODS,
+            Self::PodApplied(_) | Self::PodDeleted(_) | Self::PodsSynced { .. } => &PODS,
             Self::NodeApplied(_) | Self::NodeDeleted(_) | Self::NodesSynced => &NODES,
             Self::ObjectApplied { kind, .. }
             | Self::ObjectDeleted { kind, .. }
             | Self::Synced { kind, .. }
-            | Self::Forbidden { kind, .. } => kind,
+            | Self::Forbidden { kind, .. }
+            | Self::Ended { kind } => kind,
         }
     }
 }
@@ -135,6 +148,8 @@ pub struct WatchHandle {
     kinds: Kinds,
     sink: mpsc::Sender<WatchEvent>,
     relists: watch::Sender<RelistRequests>,
+    /// The channels that end the watches of kinds.
+    ends: BTreeMap<KindRef, watch::Sender<bool>>,
     observer: Option<Arc<dyn WatchObserver>>,
 }
 
@@ -144,14 +159,27 @@ struct RelistRequests {
     lists: u64,
     /// The number of requested lists that report every pod again.
     whole_lists_of_pods: u64,
+    /// Whether pending pods must come with their whole JSON.
+    needs_pod_json: bool,
 }
 
 impl WatchHandle {
-    /// Starts a watch of one more kind.
+    /// Starts a watch of one more kind. If a watch of the kind was asked to end, the new watch must not start before
+    /// [`WatchEvent::Ended`].
     ///
     /// This must be called inside a tokio runtime.
     pub fn add(&mut self, kind: KindRef) {
-        self.spawn(Kind::Other(Arc::new(kind)));
+        let (sender, end) = watch::channel(false);
+        self.ends.insert(kind.clone(), sender);
+        self.spawn(Kind::Other(Arc::new(kind)), end);
+    }
+
+    /// Ends the watch of a kind that was started under this name. The watch first reports the objects that it knows as
+    /// deleted, so that the reader drops them, and then [`WatchEvent::Ended`].
+    pub fn end(&mut self, kind: &KindRef) {
+        if let Some(end) = self.ends.remove(kind) {
+            end.send_replace(true);
+        }
     }
 
     /// Lists every kind again. A watch reports all changes that it has not reported so far before the kind is reported
@@ -169,9 +197,19 @@ impl WatchHandle {
         });
     }
 
-    fn spawn(&mut self, kind: Kind) {
+    /// Relists as [`Self::tell_pods_again`] does. From this list on, pending pods come with their whole JSON, as with
+    /// [`Watches::pod_json`].
+    pub fn keep_pod_json(&self) {
+        self.relists.send_modify(|requests| {
+            requests.lists += 1;
+            requests.whole_lists_of_pods += 1;
+            requests.needs_pod_json = true;
+        });
+    }
+
+    fn spawn(&mut self, kind: Kind, end: watch::Receiver<bool>) {
         let (client, kinds, sink) = (self.client.clone(), self.kinds.clone(), self.sink.clone());
-        let session = Session::new(client, kinds, kind, sink, self.relists.subscribe());
+        let session = Session::new(client, kinds, kind, sink, self.relists.subscribe(), end);
         self.tasks.spawn(session.observed_by(self.observer.clone()).run());
     }
 
@@ -180,7 +218,7 @@ impl WatchHandle {
     pub async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             match ended {
-                // A kind with a name that cannot be part of a path is not watched.
+                // The end of this watch was requested.
                 Ok(()) if !self.sink.is_closed() => {}
                 Ok(()) => return,
                 Err(error) => end_as(error),
@@ -208,11 +246,13 @@ impl fmt::Debug for WatchHandle {
 pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<WatchEvent>) -> WatchHandle {
     let pods = watches.pods.then_some(Kind::Pods { keep_json: watches.pod_json });
     let nodes = watches.nodes.then_some(Kind::Nodes);
-    let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
     let kinds = Kinds::new(client.clone());
     let (relists, _) = watch::channel(RelistRequests::default());
     let (tasks, client, sink, observer) = (JoinSet::new(), client.clone(), sink.clone(), watches.observer);
-    let mut handle = WatchHandle { tasks, client, kinds, sink, relists, observer };
-    pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
+    let mut handle = WatchHandle { tasks, client, kinds, sink, relists, ends: BTreeMap::new(), observer };
+    // Without a sender, the watches of pods and nodes last as long as the handle.
+    let (_, end) = watch::channel(false);
+    pods.into_iter().chain(nodes).for_each(|kind| handle.spawn(kind, end.clone()));
+    watches.kinds.into_iter().for_each(|kind| handle.add(kind));
     handle
 }

@@ -1,4 +1,4 @@
-//! Kinds of objects that the scheduler may not list, and the plugins that need them.
+//! Kinds of objects that the scheduler may not list, or has not listed again, and the plugins that need them.
 //!
 //! A plugin that does not see a kind must not judge a pod that needs the kind. Otherwise, for example, a pod with a
 //! claim would be placed without its volumes. Such a pod waits, and its condition says why. All other pods are

@@ -371,6 +371,15 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
+    /// The binary that serves in this profile, or that will serve again after a quarantine or a restart. `None` if no
+    /// binary can serve, or if an operator switched the plugin off.
+    pub(crate) fn in_charge(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
+        if let Life::Disabled { .. } = &self.life {
+            return None;
+        }
+        self.available(policy.execution(&self.name, scheduler_name), policy)
+    }
+
     fn restart(&self, scheduler_name: &str, service: &Service<B>) -> Option<&Restart> {
         self.profiles.get(scheduler_name)?.restart_of(service.id()?)
     }

@@ -271,6 +271,12 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         Some(self.plugins.get(name)?.service(scheduler_name, policy))
     }
 
+    /// The binary that serves in a profile, or that will serve again after a quarantine or a restart. `None` if no
+    /// binary can serve, or if an operator switched the plugin off.
+    pub fn in_charge(&self, name: &str, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
+        self.plugins.get(name)?.in_charge(scheduler_name, policy)
+    }
+
     /// The native code of this name; `None` if the program has no such code.
     pub fn built_in(&self, name: &str) -> Option<&B> {
         self.plugins.get(name)?.built_in().native()

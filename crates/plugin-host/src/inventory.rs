@@ -517,9 +517,52 @@ impl PluginInventory {
         SettingsChange { forbidden, is_fallback_forbidden, rebuild }
     }
 
+    /// Whether a plugin may read the JSON of pending pods, and the pods were reported without their JSON.
+    pub(crate) fn wants_pod_json(&self) -> bool {
+        !self.rules.has_pod_json && self.rules.settings.grants_pod_json()
+    }
+
+    /// Notes that all pending pods were reported with their JSON. Returns the names of files that must be read again,
+    /// because they may have been refused without the JSON.
+    pub(crate) fn pod_json_listed(&mut self) -> Vec<PluginName> {
+        self.rules.has_pod_json = true;
+        self.registry.names().filter(|name| self.registry.has_refused_file(name)).cloned().collect()
+    }
+
+    /// The factory for instances of the service that a profile gets.
+    pub(crate) fn factory(
+        &self,
+        plugin: &PluginName,
+        scheduler_name: &str,
+        service: &Service<ReadyBinary>,
+    ) -> Arc<dyn PluginFactory> {
+        self.factory_by(ReadyBinary::factory, plugin, scheduler_name, service)
+    }
+
+    /// The factory that `of_binary` makes from the serving binary, or the factory of a placeholder if no binary serves.
+    fn factory_by(
+        &self,
+        of_binary: impl FnOnce(&ReadyBinary) -> Arc<dyn PluginFactory>,
+        plugin: &PluginName,
+        scheduler_name: &str,
+        service: &Service<ReadyBinary>,
+    ) -> Arc<dyn PluginFactory> {
+        let placeholder = match service {
+            Service::Native(binary) => return of_binary(binary),
+            Service::Embedded(component) | Service::Directory(component) => return of_binary(&component.binary),
+            Service::Pass(_) => PlaceholderFactory::that_passes(plugin),
+            Service::Hold(reason) => PlaceholderFactory::that_holds(plugin, reason),
+        };
+        let in_charge = self.registry.in_charge(plugin, scheduler_name, &self.rules);
+        match in_charge.as_ref().and_then(Service::binary).map(ReadyBinary::factory) {
+            Some(absent) => Arc::new(placeholder.until_return_of(absent.manifest())),
+            None => Arc::new(placeholder),
+        }
+    }
+
     /// Whether a plugin needs more of a pending pod than its record has, or whether a later plugin may need more. With the
-    /// gate DRANodeAllocatableResources, the scheduler and DynamicResources need the whole pod. The answer is stored and
-    /// does not change any more.
+    /// gate DRANodeAllocatableResources, the scheduler and DynamicResources need the whole pod. The answer is stored. If it
+    /// is false, it may become true later ([`Self::wants_pod_json`]).
     pub fn settle_pod_json(&mut self) -> bool {
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         let is_wanted = names.iter().any(|name| {
@@ -529,25 +572,6 @@ impl PluginInventory {
         let is_gated = self.rules.features.has(Feature::DRANodeAllocatableResources);
         self.rules.has_pod_json = is_wanted || is_gated || self.rules.settings.grants_pod_json();
         self.rules.has_pod_json
-    }
-}
-
-/// The factory for instances of the serving binary.
-pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Arc<dyn PluginFactory> {
-    factory_by(plugin, service, ReadyBinary::factory)
-}
-
-/// The factory that `of_binary` makes from the serving binary, or the factory of a placeholder if no binary serves.
-fn factory_by(
-    plugin: &PluginName,
-    service: &Service<ReadyBinary>,
-    of_binary: impl FnOnce(&ReadyBinary) -> Arc<dyn PluginFactory>,
-) -> Arc<dyn PluginFactory> {
-    match service {
-        Service::Native(binary) => of_binary(binary),
-        Service::Embedded(component) | Service::Directory(component) => of_binary(&component.binary),
-        Service::Pass(_) => PlaceholderFactory::that_passes(plugin),
-        Service::Hold(reason) => PlaceholderFactory::that_holds(plugin, reason),
     }
 }
 

@@ -31,6 +31,7 @@ mod state_file;
 mod supervisor;
 mod totals;
 pub mod watched_kinds;
+mod whole_pods;
 
 pub use self::{
     directory::{
@@ -53,4 +54,5 @@ pub use self::{
     rules::{Granted, GrantsHint, NotGranted, Rules},
     settings_file::{HostFile, SettingsFileError},
     supervisor::{Surroundings, start},
+    whole_pods::WholePods,
 };

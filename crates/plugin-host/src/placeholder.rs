@@ -3,8 +3,9 @@
 //! A placeholder implements no extension point. If the placeholder lets pods pass, the plugin has no effect. If the
 //! placeholder holds pods, it rejects every pod of its profile at the beginning of the cycle. The message names the
 //! plugin and the remedy. These pods wait, and are not tried again until a binary replaces the placeholder.
-
-use std::sync::Arc;
+//!
+//! The manifest of a placeholder for a plugin that will serve again, after a quarantine or a restart, names the kinds of
+//! the plugin. So these kinds are still watched when the plugin comes back.
 
 use berth_framework::{
     BuildError, DeltaSource, Hosted, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status,
@@ -19,17 +20,24 @@ pub(crate) struct PlaceholderFactory {
 }
 
 impl PlaceholderFactory {
-    pub(crate) fn that_passes(name: &str) -> Arc<Self> {
+    pub(crate) fn that_passes(name: &str) -> Self {
         Self::new(name, None)
     }
 
-    pub(crate) fn that_holds(name: &str, reason: &str) -> Arc<Self> {
+    pub(crate) fn that_holds(name: &str, reason: &str) -> Self {
         Self::new(name, Some(reason.to_owned()))
     }
 
-    fn new(name: &str, hold: Option<String>) -> Arc<Self> {
+    /// A placeholder for a plugin that will serve again.
+    pub(crate) fn until_return_of(mut self, absent: &Manifest) -> Self {
+        self.manifest.needs.objects.clone_from(&absent.needs.objects);
+        self.manifest.events_to_register.clone_from(&absent.events_to_register);
+        self
+    }
+
+    fn new(name: &str, hold: Option<String>) -> Self {
         let manifest = Manifest { name: name.to_owned(), events_to_register: Some(Vec::new()), ..Manifest::default() };
-        Arc::new(Self { manifest, hold })
+        Self { manifest, hold }
     }
 }
 

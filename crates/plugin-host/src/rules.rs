@@ -26,7 +26,7 @@ pub struct Rules {
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
     pub directory: Option<PathBuf>,
-    /// Whether the watches keep the JSON of pending pods. The decision is made when the watches start.
+    /// Whether all pending pods are reported with their JSON. Once they are, they stay so until the process ends.
     pub has_pod_json: bool,
     /// The features by which the release and the feature gates change the rules of built-in plugins.
     pub features: Features,
@@ -90,11 +90,9 @@ pub enum NotGranted {
     Denied(Digest),
     #[error("{0}")]
     Signature(String),
-    /// The watches drop the data that no plugin may read, and cannot get this data back while they run.
-    #[error(
-        "wants pending pods as JSON, but no plugin had this grant when the scheduler started: restart the scheduler"
-    )]
-    PodJsonNotKept,
+    /// The watches drop the data that no plugin may read. They get this data back with a new list.
+    #[error("wants pending pods as JSON, which are being listed: it is tried again when the list is complete")]
+    PodJsonNotListed,
 }
 
 impl Rules {
@@ -127,9 +125,9 @@ impl Rules {
     }
 
     /// # Errors
-    /// The plugin needs data that the watches do not keep.
+    /// The plugin needs data that the watches have not reported yet.
     pub fn check_pod_json(&self, manifest: &Manifest) -> Result<(), NotGranted> {
-        if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
+        if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotListed) }
     }
 
     /// # Errors
@@ -157,7 +155,7 @@ impl NotGranted {
         match self {
             Self::PodJson { hint } => Self::PodJson { hint: whole(hint) },
             Self::Reads { kinds, hint } => Self::Reads { kinds, hint: whole(hint) },
-            other @ (Self::Events { .. } | Self::Denied(_) | Self::Signature(_) | Self::PodJsonNotKept) => other,
+            other @ (Self::Events { .. } | Self::Denied(_) | Self::Signature(_) | Self::PodJsonNotListed) => other,
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::{
     directory::{DirectoryEvent, DirectoryWatch},
     error::{PluginHostError, Result},
     faults::{Aftermath, Restarts},
-    inventory::{PluginInventory, factory},
+    inventory::PluginInventory,
     limits::{file_limits, limits, plugin_limits, time_bounds},
     load::Plugins,
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
@@ -50,6 +50,7 @@ use crate::{
     settings_file::{self, HostFile, SettingsFileError},
     standing::standing,
     state_file::StateKeeper,
+    whole_pods::{WholePods, pods_are_whole},
 };
 
 /// The time between two checks of quarantines and probations, and between two publications of figures.
@@ -66,6 +67,7 @@ pub struct Surroundings {
     pub events: mpsc::Sender<Event>,
     /// The outputs for notices about plugins.
     pub sinks: Sinks,
+    pub whole_pods: WholePods,
 }
 
 struct Supervisor {
@@ -90,6 +92,8 @@ struct Supervisor {
     sent_swaps: SentSwaps,
     /// The channel for the message that all plugins of the start serve or are refused; `None` once it was sent.
     starting: Option<oneshot::Sender<()>>,
+    /// The answer to the request for whole pods; `None` if there is no such request, or if it is answered.
+    whole_pods: Option<oneshot::Receiver<()>>,
 }
 
 /// Starts the watches of the plugins directory and of the operator's settings. The future is the supervisor; it never
@@ -127,6 +131,7 @@ pub fn start(
         restarts: Restarts::default(),
         sent_swaps: SentSwaps::default(),
         starting: Some(started),
+        whole_pods: None,
     };
     let state_file = options.plugin_state.clone();
     Ok(async { tokio::join!(supervisor.run(inbox, state_file), pulls.run()).0 })
@@ -166,6 +171,7 @@ impl Supervisor {
                     self.carry_out(consequences, By::Scheduler).await;
                     self.publish();
                 }
+                () = pods_are_whole(&mut self.whole_pods) => self.retry_with_whole_pods(),
             }
             if !self.inventory.is_starting()
                 && let Some(starting) = self.starting.take()
@@ -306,11 +312,27 @@ impl Supervisor {
         self.engine.set_file_limits(file_limits(rules.settings.files()));
         self.engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         self.engine.set_denied(rules.settings.denied_digests().clone());
-        if let Some(watch) = &self.directory {
-            to_retry.iter().for_each(|plugin| watch.reload(plugin));
+        if self.inventory.wants_pod_json() && self.whole_pods.is_none() {
+            self.whole_pods = Some(self.surroundings.whole_pods.request());
         }
+        self.read_again(&to_retry);
         self.audit_grants(before);
         consequences
+    }
+
+    /// Reads the files of these plugins again.
+    fn read_again(&self, plugins: &[PluginName]) {
+        if let Some(watch) = &self.directory {
+            plugins.iter().for_each(|plugin| watch.reload(plugin));
+        }
+    }
+
+    /// Tries the plugins that were refused while pods were reported without their JSON.
+    fn retry_with_whole_pods(&mut self) {
+        let to_retry = self.inventory.pod_json_listed();
+        self.read_again(&to_retry);
+        // The task of pulls ends only together with the supervisor.
+        let _ = self.pulls.send(PullOrder::Settings);
     }
 
     /// The grants of a file under the name of each plugin.
@@ -505,7 +527,9 @@ impl Supervisor {
             self.sent_swaps.send(&swap, &mut results);
             self.causes.insert(swap.plugin.clone(), by.clone());
             let grants = self.inventory.grants(&swap.plugin, &swap.service);
-            let (name, factory) = (swap.plugin.to_string(), factory(&swap.plugin, &swap.service));
+            let profile = swap.scheduler_names.first().map_or("", String::as_str);
+            let (name, factory) =
+                (swap.plugin.to_string(), self.inventory.factory(&swap.plugin, profile, &swap.service));
             let objects = &self.surroundings.objects;
             let event = Event::plugin_ready(objects, name, Some(swap.scheduler_names), factory, Some(grants));
             // The scheduling thread ends before the supervisor only if the process ends.

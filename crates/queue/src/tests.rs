@@ -345,6 +345,22 @@ fn a_pod_that_is_held_for_long_keeps_so_many_events_and_no_more() {
 }
 
 #[test]
+fn a_pod_with_more_data_of_the_same_version_stays_where_it_is() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("first", 0), NOON, &mut policy);
+    queue.add(pod("second", 0), NOON, &mut policy);
+    let whole = |uid: &str| Arc::new(Pod { json: Some(Arc::from(*b"{}")), ..Pod::clone(&pod(uid, 0)) });
+    for uid in ["first", "unknown"] {
+        queue.replace(&whole(uid), &mut policy);
+    }
+    assert!(!queue.contains("unknown"));
+    let record = queue.pop(NOON).expect("it is ready");
+    assert_eq!((&*record.pod.uid, record.pod.json.as_deref()), ("first", Some(&b"{}"[..])));
+    queue.replace(&whole("first"), &mut policy);
+    assert!(!queue.contains("first"), "it is in flight");
+}
+
+#[test]
 fn metrics_tell_where_pods_went_and_who_holds_them() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);

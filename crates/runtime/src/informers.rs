@@ -46,6 +46,14 @@ impl Informers {
         of_kinds.insert(kind.clone(), made.clone());
         made
     }
+
+    /// Removes the metrics of a kind that is no longer watched. `is_it` recognises the kind under each of its names.
+    pub(crate) fn forget(&self, is_it: impl Fn(&KindRef) -> bool) {
+        let mut of_kinds = self.of_kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, _) in of_kinds.extract_if(|kind, _| is_it(kind)) {
+            self.metrics.remove_informer(&kind.group, &kind.version, &kind.likely_plural());
+        }
+    }
 }
 
 impl Handling {

@@ -38,9 +38,7 @@ pub(crate) struct Reload {
     pub supervisor: mpsc::Sender<Message>,
     /// The channel to the executor for the extenders that bind.
     pub extenders: watch::Sender<Option<Arc<HttpExtenders>>>,
-    /// Whether complete pods are kept, as extenders need them. This is decided at the start.
-    pub keeps_pods_whole: bool,
-    /// The channel for further kinds that must be watched.
+    /// The channel for the kinds that must be watched.
     pub watch_requests: mpsc::UnboundedSender<WatchRequest>,
     pub writer: Writer,
     pub recorder: EventRecorder,
@@ -83,7 +81,9 @@ impl Reload {
                 Some(()) = changes.recv() => {}
                 _ = hangup.recv() => info!("SIGHUP: reading the configuration again"),
             }
-            let notice = match self.reload().await {
+            let reloaded = self.reload().await;
+            self.watch_for_extenders(None);
+            let notice = match reloaded {
                 Ok(has_changed) => Notice::ConfigurationReloaded { has_changed },
                 Err(error) => Notice::ConfigurationRefused { reason: format!("{error:#}") },
             };
@@ -135,24 +135,36 @@ impl Reload {
         let (consultation, read) = Consultation::new(move |plugins| source.read(plugins));
         let read = self.ask(Message::Consult(consultation), read).await??;
         let running = self.running.settings();
-        let (mut settings, mut left) = running.take_over(read);
+        let (mut settings, left) = running.take_over(read);
         let mut extenders = self.extenders.borrow().clone();
         if settings.extenders != running.extenders {
-            if settings.extenders.is_empty() || self.keeps_pods_whole {
-                extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
-                if let Some(extenders) = &extenders {
-                    // The watch of the cluster ends before the task of this module only if the process ends.
-                    let _ = self.watch_requests.send(WatchRequest::Kinds(Box::new(extenders.manifest())));
-                }
-            } else {
-                let wanted = settings.clone();
-                settings.extenders.clone_from(&running.extenders);
-                left.extend(settings.changes_to(&wanted));
+            extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
+            self.watch_for_extenders(extenders.as_deref());
+            if extenders.is_some() {
+                self.until_pods_are_whole().await?;
             }
         }
         settings.ignore_managed_resources();
         let changes = running.changes_to(&settings);
         Ok(Candidate { settings, extenders, changes, left })
+    }
+
+    /// Requests the watches that the extenders in force and the `upcoming` extenders need.
+    fn watch_for_extenders(&self, upcoming: Option<&HttpExtenders>) {
+        let in_force = self.extenders.borrow().clone();
+        let extenders = in_force.as_deref().into_iter().chain(upcoming);
+        let request = WatchRequest::Extenders(extenders.map(HttpExtenders::manifest).collect());
+        // The watch of the cluster ends before the task of this module only if the process ends.
+        let _ = self.watch_requests.send(request);
+    }
+
+    /// Waits until all pending pods were sent with their whole JSON, which extenders get. If pods have come with their
+    /// JSON from the start, this takes no time.
+    async fn until_pods_are_whole(&self) -> Result<()> {
+        let (answer, answered) = oneshot::channel();
+        // The watch of the cluster ends before the task of this module only if the process ends.
+        let _ = self.watch_requests.send(WatchRequest::WholePods(answer));
+        answered.await.context("the scheduler is stopping")
     }
 
     /// Asks the supervisor, which ends before this task only if the process ends.

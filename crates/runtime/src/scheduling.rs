@@ -15,8 +15,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use berth_framework::Manifest;
 use berth_model::Time;
-use berth_scheduler::{Event, Scheduler};
+use berth_scheduler::{Event, Reconfiguration, Scheduler};
 use berth_serving::Health;
 use berth_telemetry::{clock, metrics::Metrics, notices::PluginHistory};
 use berth_wasm_host::FaultReport;
@@ -28,8 +29,14 @@ use tokio::{
 use self::sources::{Input, NoInput, Turn};
 pub(crate) use self::{outlets::Outlets, sources::Sources};
 use crate::{
-    explain::Decisions, log_lines::LogLines, placement_reason::PlacementReasons, score_lines::ScoreLines,
-    tasks::EndedEarly, tasks::panic_if_asked, traces::Traces, watching::WatchRequest,
+    explain::Decisions,
+    log_lines::LogLines,
+    placement_reason::PlacementReasons,
+    score_lines::ScoreLines,
+    tasks::EndedEarly,
+    tasks::panic_if_asked,
+    traces::Traces,
+    watching::{self, WatchRequest},
 };
 
 /// The capacity for actions: the bindings, patches and events of some hundred pods.
@@ -202,10 +209,8 @@ fn take(parts: &mut Parts, input: Input, stopping: &mut bool) {
 
 fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
-    for request in WatchRequest::of_event(&event, parts.scheduler.objects()) {
-        // The receiver no longer exists when the process ends.
-        let _ = parts.watch_requests.send(request);
-    }
+    let upcoming = watching::upcoming_plugins(&event, parts.scheduler.objects());
+    let has_other_profiles = matches!(&event, Event::Reconfigured(Reconfiguration { profiles: Some(_), .. }));
     let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared { .. } | Event::Reconfigured(_)) {
         return handle(parts, event, now);
@@ -217,6 +222,21 @@ fn take_event(parts: &mut Parts, event: Event, stopping: &mut bool) {
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
+    request_watches(parts, upcoming, has_other_profiles);
+}
+
+/// Requests the watches that the plugins need after an event that may have replaced plugins. `upcoming` are the plugins
+/// that the event brought.
+fn request_watches(parts: &Parts, upcoming: Vec<Manifest>, has_other_profiles: bool) {
+    let needs = match parts.scheduler.serving_manifests() {
+        Some(serving) => WatchRequest::Serving(serving),
+        None => WatchRequest::Upcoming(upcoming),
+    };
+    let pods = has_other_profiles.then_some(WatchRequest::PodsAgain);
+    for request in [needs].into_iter().chain(pods) {
+        // The receiver no longer exists when the process ends.
+        let _ = parts.watch_requests.send(request);
+    }
 }
 
 /// Handles the event, and writes the log lines about the event.

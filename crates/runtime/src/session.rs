@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result};
 use berth_cluster::{Client, Connection, EventRecorder, Kinds, LeadershipLost, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, RunningConfiguration, Settings};
 use berth_framework::Profile;
-use berth_plugin_host::{Plugins, Surroundings};
+use berth_plugin_host::{Plugins, Surroundings, WholePods};
 use berth_scheduler::{Event, HostObjects, Scheduler};
 use berth_serving::{Health, ReadModel as _};
 use berth_telemetry::{
@@ -61,7 +61,7 @@ use crate::{
     score_lines::ScoreLines,
     tasks::{EndedEarly, Tasks},
     traces::Traces,
-    watching::{Begin, EVENTS_BOUND, WatchPlan},
+    watching::{Begin, EVENTS_BOUND, WatchPlan, WatchRequest},
 };
 
 /// The time for bindings in progress when the process is asked to stop.
@@ -156,6 +156,7 @@ impl ClusterClients {
         events: &mpsc::Sender<Event>,
         plugins: Plugins,
         scheduling: &Options,
+        watch_requests: mpsc::UnboundedSender<WatchRequest>,
         started: oneshot::Sender<()>,
         tasks: &mut Tasks,
     ) -> Result<()> {
@@ -171,7 +172,9 @@ impl ClusterClients {
             }
         });
         let (events, objects) = (events.clone(), self.objects.clone());
-        let surroundings = Surroundings { events, objects, sinks: self.sinks.clone() };
+        // The watch of the cluster ends before the supervisor only if the process ends.
+        let whole_pods = WholePods::new(move |answer| drop(watch_requests.send(WatchRequest::WholePods(answer))));
+        let surroundings = Surroundings { events, objects, sinks: self.sinks.clone(), whole_pods };
         tasks.spawn(
             "the plugin supervisor",
             berth_plugin_host::start(plugins, &scheduling.plugins, surroundings, started)?,
@@ -236,7 +239,6 @@ impl Session {
             command_line: scheduling.clone(),
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
-            keeps_pods_whole: watch_plan.keeps_pods_whole(),
             watch_requests: watch_requests.clone(),
             writer: clients.writer.clone(),
             recorder: recorder.clone(),
@@ -261,14 +263,14 @@ impl Session {
             score_lines: ScoreLines::default(),
             traces: traces.clone(),
             pause: Duration::ZERO,
-            watch_requests,
+            watch_requests: watch_requests.clone(),
         })?;
         let (started, plugins_started) = oneshot::channel();
         let begin = Begin { plugins: plugins_started, turn };
         let informers = Arc::new(Informers::new(Arc::clone(metrics)));
         let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), informers, begin);
         tasks.spawn("the watch of the cluster", watching);
-        clients.supervise(&events, plugins, scheduling, started, &mut tasks)?;
+        clients.supervise(&events, plugins, scheduling, watch_requests, started, &mut tasks)?;
         let ClusterClients { recorder, sinks: Sinks { metrics, audit, .. }, .. } = clients;
         Ok(Self { events, thread, recorder, health, election, metrics, audit, traces, tasks, page })
     }

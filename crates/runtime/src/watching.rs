@@ -1,11 +1,15 @@
 //! The watches of the session: pods and nodes, and every kind that a plugin reads or registers events for.
 //!
+//! A kind that no plugin needs any more is no longer watched, and the scheduler drops its objects. From then on, the
+//! kind counts as unlisted: a plugin that reads it later judges pods only after a new list.
+//!
 //! Scheduling begins when all of these objects are listed. Scheduling does not wait for a kind that the scheduler may
 //! not list: the scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and
 //! namespaces concern every pod, so scheduling waits for their lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem::replace,
     sync::Arc,
     time::Duration,
 };
@@ -13,7 +17,7 @@ use std::{
 use berth_cluster::{Client, WatchEvent, WatchHandle, WatchObserver, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
 use berth_model::{Features, KindRef, ObjectKey};
-use berth_plugin_host::watched_kinds::{self, dispensable_for, is_indispensable, wanted};
+use berth_plugin_host::watched_kinds::{self, dispensable_for, is_indispensable};
 use berth_scheduler::{Event, HostObjects, Reconfiguration};
 use berth_serving::Health;
 use tokio::{
@@ -22,7 +26,10 @@ use tokio::{
 };
 use tracing::{info, warn};
 
+use self::kinds::{NewUse, Users, WatchedKinds, is_same_kind};
 use crate::{election::Turn, extenders::HttpExtenders, informers::Informers};
+
+mod kinds;
 
 /// The capacity of the channel. Watch events arrive in bursts of a whole list, and the watches wait if the channel is
 /// full.
@@ -36,8 +43,7 @@ const PLUGINS_FIRST: Duration = Duration::from_secs(3);
 pub(crate) struct WatchPlan {
     pod_json: bool,
     features: Features,
-    /// The kinds, each with the plugins that need it.
-    kinds: BTreeMap<KindRef, BTreeSet<String>>,
+    kinds: WatchedKinds,
     /// The kinds that plugins read. Their first lists must be complete.
     read: BTreeSet<ObjectKind>,
 }
@@ -49,22 +55,26 @@ pub(crate) struct Begin {
     pub turn: Turn,
 }
 
-/// A request for further watches.
+/// A request for other watches.
 pub(crate) enum WatchRequest {
-    /// The kinds that this plugin reads and registers events for.
-    Kinds(Box<Manifest>),
+    /// The kinds that the plugins of all profiles read and register events for. No other plugin needs a kind.
+    Serving(Vec<Manifest>),
+    /// The kinds of plugins that are about to serve, besides all other kinds.
+    Upcoming(Vec<Manifest>),
+    /// The kinds that extenders need. No other extender needs a kind.
+    Extenders(Vec<Manifest>),
     /// Every pod is sent once more, because nothing was kept of the pods that only other profiles serve.
     PodsAgain,
+    /// Pending pods are sent with their whole JSON from now on. The sender gets a message when all of them were sent.
+    WholePods(oneshot::Sender<()>),
 }
 
-/// Converts watch events to the scheduler's events, and adds watches when plugins need more.
+/// Converts watch events to the scheduler's events, and begins and ends watches when plugins need other kinds.
 struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
     informers: Arc<Informers>,
-    features: Features,
-    /// The kinds, each with the plugins that need it.
-    kinds: BTreeMap<KindRef, BTreeSet<String>>,
+    kinds: WatchedKinds,
     /// The kinds that the server does not serve, with its answers.
     missing: BTreeMap<KindRef, String>,
     /// The kinds that plugins read. A plugin that only needs events of a kind does not wait for the list of this kind.
@@ -75,9 +85,21 @@ struct Watching {
     listed: BTreeSet<ObjectKind>,
     /// The kinds that may not be listed.
     forbidden: BTreeSet<ObjectKind>,
+    /// The kinds that were watched, and that have not been listed since their watches ended.
+    dropped: BTreeSet<ObjectKind>,
+    whole_pods: WholePodsState,
     pods_synced: bool,
     nodes_synced: bool,
     progress: Progress,
+}
+
+/// Whether pending pods are sent with their whole JSON.
+#[derive(Debug)]
+enum WholePodsState {
+    NotWanted,
+    /// The next complete list of whole pods answers these requests.
+    Listing(Vec<oneshot::Sender<()>>),
+    Sent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,24 +112,20 @@ enum Progress {
     Scheduling,
 }
 
-impl WatchRequest {
-    /// The watches that are needed after the event.
-    pub(crate) fn of_event(event: &Event, objects: &HostObjects) -> Vec<Self> {
-        let kinds = |manifest: &Manifest| Self::Kinds(Box::new(manifest.clone()));
-        match event {
-            Event::PluginReady { factory, .. } => {
-                objects.look(*factory, |factory| kinds(factory.manifest())).into_iter().collect()
-            }
-            Event::Reconfigured(Reconfiguration { profiles: Some(profiles), .. }) => {
-                let plugins = |profiles: &Vec<Profile>| -> Vec<Self> {
-                    let plugins = profiles.iter().flat_map(Profile::instances);
-                    plugins.map(|instance| kinds(instance.plugin.manifest())).collect()
-                };
-                let kinds = objects.look(*profiles, plugins).unwrap_or_default();
-                kinds.into_iter().chain([Self::PodsAgain]).collect()
-            }
-            _ => Vec::new(),
+/// The manifests of the plugins that the event brings.
+pub(crate) fn upcoming_plugins(event: &Event, objects: &HostObjects) -> Vec<Manifest> {
+    match event {
+        Event::PluginReady { factory, .. } => {
+            objects.look(*factory, |factory| factory.manifest().clone()).into_iter().collect()
         }
+        Event::Reconfigured(Reconfiguration { profiles: Some(profiles), .. }) => {
+            let plugins = |profiles: &Vec<Profile>| -> Vec<Manifest> {
+                let plugins = profiles.iter().flat_map(Profile::instances);
+                plugins.map(|instance| instance.plugin.manifest().clone()).collect()
+            };
+            objects.look(*profiles, plugins).unwrap_or_default()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -123,29 +141,39 @@ impl WatchPlan {
         let plugins = profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
         let of_extenders = extenders.map(HttpExtenders::manifest);
         let pod_json = pod_json || extenders.is_some();
-        let mut plan = Self { pod_json, features, kinds: BTreeMap::new(), read: BTreeSet::new() };
-        plugins.chain(&of_extenders).for_each(|manifest| plan.want(manifest));
+        let mut plan = Self { pod_json, features, kinds: WatchedKinds::new(features), read: BTreeSet::new() };
+        plugins.for_each(|manifest| plan.want(Users::Plugins, manifest));
+        of_extenders.iter().for_each(|manifest| plan.want(Users::Extenders, manifest));
         plan
     }
 
-    fn want(&mut self, manifest: &Manifest) {
-        for kind in wanted(manifest, self.features) {
-            self.kinds.entry(kind).or_default().insert(manifest.name.clone());
-        }
+    fn want(&mut self, users: Users, manifest: &Manifest) {
+        self.kinds.add(users, manifest);
         self.read.extend(watched_kinds::read(manifest, self.features).cloned());
     }
 
-    fn add(&mut self, request: &WatchRequest) {
+    fn take(&mut self, request: WatchRequest) {
         match request {
-            WatchRequest::Kinds(manifest) => self.want(manifest),
+            WatchRequest::Upcoming(manifests) => {
+                manifests.iter().for_each(|manifest| self.want(Users::Plugins, manifest));
+            }
+            WatchRequest::Serving(manifests) => self.replace(Users::Plugins, &manifests),
+            WatchRequest::Extenders(manifests) => self.replace(Users::Extenders, &manifests),
             // No watch has begun yet.
             WatchRequest::PodsAgain => {}
+            WatchRequest::WholePods(answer) => {
+                self.pod_json = true;
+                // No pod has been sent without its JSON. The caller ends only if the process ends.
+                let _ = answer.send(());
+            }
         }
     }
 
-    /// Whether complete pending pods are kept.
-    pub(crate) fn keeps_pods_whole(&self) -> bool {
-        self.pod_json
+    fn replace(&mut self, users: Users, manifests: &[Manifest]) {
+        self.kinds.replace(users, manifests);
+        let Self { kinds, read, features, .. } = self;
+        read.extend(manifests.iter().flat_map(|manifest| watched_kinds::read(manifest, *features)).cloned());
+        read.retain(|kind| kinds.is_needed(kind));
     }
 
     /// Watches the cluster as soon as watching may begin. The future ends when it is aborted, the receiver of events is
@@ -163,36 +191,40 @@ impl WatchPlan {
         if timeout(PLUGINS_FIRST, plugins).await.is_err() {
             warn!("some plugins are still loading; scheduling starts without them and follows their failurePolicy");
         }
-        while let Ok(request) = requests.try_recv() {
-            self.add(&request);
+        loop {
+            tokio::select! {
+                biased;
+                Some(request) = requests.recv() => self.take(request),
+                () = turn.until_watching() => break,
+            }
         }
-        turn.until_watching().await;
         Watching::start(&client, self, informers).run(events, requests, health, turn).await;
     }
 }
 
 impl Watching {
     fn start(client: &Client, plan: WatchPlan, informers: Arc<Informers>) -> Self {
-        let WatchPlan { pod_json, features, kinds, read } = plan;
+        let WatchPlan { pod_json, features: _, mut kinds, read } = plan;
         let (sink, watched) = mpsc::channel(EVENTS_BOUND);
         let observer = Some(Arc::clone(&informers) as Arc<dyn WatchObserver>);
-        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.keys().cloned().collect(), observer };
+        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.begin(), observer };
         let watches = spawn_watches(client, watches, &sink);
         let progress = Progress::Listing;
         let unlisted = read.clone();
-        let (listed, forbidden) = (BTreeSet::new(), BTreeSet::new());
+        let (listed, forbidden, dropped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (pods_synced, nodes_synced) = (false, false);
         Self {
             watched,
             watches,
             informers,
-            features,
             kinds,
             missing: BTreeMap::new(),
             read,
             unlisted,
             listed,
             forbidden,
+            dropped,
+            whole_pods: if pod_json { WholePodsState::Listing(Vec::new()) } else { WholePodsState::NotWanted },
             pods_synced,
             nodes_synced,
             progress,
@@ -208,42 +240,36 @@ impl Watching {
     ) {
         loop {
             let mut handling = None;
-            let event = tokio::select! {
-                Some(request) = requests.recv() => {
-                    match request {
-                        WatchRequest::Kinds(manifest) => self.want(&manifest),
-                        WatchRequest::PodsAgain => self.watches.tell_pods_again(),
-                    }
-                    continue;
-                }
+            // The listed objects come before the events that follow from them.
+            let mut next: Vec<Event> = tokio::select! {
+                Some(request) = requests.recv() => self.take_request(request),
                 () = self.watches.ended() => return,
                 event = self.watched.recv() => match event {
                     Some(event) => {
                         handling = Some(self.informers.taken(event.kind()));
-                        self.take(event)
+                        self.take(event).into_iter().collect()
                     }
                     None => return,
                 },
                 () = turn.until_scheduling(), if self.progress == Progress::StandingBy => {
-                    if turn.follows_others() { self.list_again() } else { Some(self.begin()) }
+                    let event = if turn.follows_others() { self.list_again() } else { Some(self.begin()) };
+                    event.into_iter().collect()
                 }
             };
-            // The listed objects come before the events that follow from them.
-            let mut next = vec![event];
             if self.is_listed() {
                 match self.progress {
                     Progress::Listing => {
-                        let n_listed = self.kinds.len() + 2 - self.forbidden.len();
+                        let n_listed = self.kinds.n_open() + 2 - self.forbidden.len();
                         info!(kinds = n_listed, forbidden = self.forbidden.len(), "initial lists complete");
                         self.progress = Progress::StandingBy;
                         health.synced();
                         turn.listed();
                     }
-                    Progress::CatchingUp => next.push(Some(self.begin())),
+                    Progress::CatchingUp => next.push(self.begin()),
                     Progress::StandingBy | Progress::Scheduling => {}
                 }
             }
-            for event in next.into_iter().flatten() {
+            for event in next {
                 if events.send(event).await.is_err() {
                     return;
                 }
@@ -272,21 +298,98 @@ impl Watching {
         Event::Synced
     }
 
-    fn want(&mut self, manifest: &Manifest) {
-        for kind in wanted(manifest, self.features) {
-            let users = self.kinds.entry(kind.clone()).or_default();
-            let (is_new_kind, is_new_user) = (users.is_empty(), users.insert(manifest.name.clone()));
-            if is_new_kind {
-                info!(
-                    plugin = manifest.name,
-                    kind = watched_kinds::shown(&kind),
-                    "watching a kind that a plugin reads"
-                );
-                self.watches.add(kind);
-            } else if is_new_user && let Some(reason) = self.missing.get(&kind) {
-                tell_missing(&kind, &manifest.name, reason);
+    fn take_request(&mut self, request: WatchRequest) -> Vec<Event> {
+        let new = match request {
+            WatchRequest::Serving(manifests) => self.kinds.replace(Users::Plugins, &manifests),
+            WatchRequest::Upcoming(manifests) => {
+                manifests.iter().flat_map(|manifest| self.kinds.add(Users::Plugins, manifest)).collect()
+            }
+            WatchRequest::Extenders(manifests) => self.kinds.replace(Users::Extenders, &manifests),
+            WatchRequest::PodsAgain => {
+                self.watches.tell_pods_again();
+                return Vec::new();
+            }
+            WatchRequest::WholePods(answer) => {
+                self.send_whole_pods(answer);
+                return Vec::new();
+            }
+        };
+        self.tell_missing_to(&new);
+        self.begin_needed();
+        let ending = self.kinds.end();
+        ending.iter().filter_map(|kind| self.end(kind)).collect()
+    }
+
+    fn send_whole_pods(&mut self, answer: oneshot::Sender<()>) {
+        match &mut self.whole_pods {
+            WholePodsState::NotWanted => {
+                self.watches.keep_pod_json();
+                self.whole_pods = WholePodsState::Listing(vec![answer]);
+            }
+            WholePodsState::Listing(answers) => answers.push(answer),
+            WholePodsState::Sent => {
+                // The caller ends only if the process ends.
+                let _ = answer.send(());
             }
         }
+    }
+
+    /// Notes that all pods were sent, and answers the requests for whole pods if they were sent whole.
+    fn pods_synced(&mut self, with_json: bool) {
+        self.pods_synced = true;
+        if with_json && let WholePodsState::Listing(answers) = replace(&mut self.whole_pods, WholePodsState::Sent) {
+            for answer in answers {
+                // The caller ends only if the process ends.
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    /// Logs the kinds that further plugins need, and that the server does not serve.
+    fn tell_missing_to(&self, new: &[NewUse]) {
+        for (kind, plugin) in new {
+            if let Some(reason) = self.missing.get(kind) {
+                tell_missing(kind, plugin, reason);
+            }
+        }
+    }
+
+    fn begin_needed(&mut self) {
+        for kind in self.kinds.begin() {
+            let (plugins, shown) = (self.kinds.users(&kind), watched_kinds::shown(&kind));
+            info!(plugins, kind = shown, "watching a kind that a plugin reads");
+            self.watches.add(kind);
+        }
+    }
+
+    /// Ends the watch of a kind that nothing needs any more. The event says that the kind is unlisted from now on: a
+    /// plugin may read it again before its objects are dropped and listed again.
+    fn end(&mut self, kind: &KindRef) -> Option<Event> {
+        info!(kind = watched_kinds::shown(kind), "no plugin needs this kind any more; ending its watch");
+        self.watches.end(kind);
+        self.missing.retain(|missing, _| !is_same_kind(missing, kind));
+        let object_kind = object_kind(kind);
+        for kinds in [&mut self.read, &mut self.unlisted, &mut self.listed, &mut self.forbidden] {
+            kinds.remove(&object_kind);
+        }
+        // A kind that plugins named only by its plural was read by no plugin.
+        if object_kind.kind.is_empty() {
+            return None;
+        }
+        self.dropped.insert(object_kind.clone());
+        let reason = format!("the list of {} is not complete yet", kind.likely_plural());
+        let unlisted = UnlistedKind { reason, dispensable_for: Vec::new() };
+        Some(Event::KindUnlisted { kind: object_kind, unlisted })
+    }
+
+    /// Handles the end of a watch. The kind is watched again if a plugin has come that needs it.
+    fn ended(&mut self, kind: &KindRef) {
+        self.kinds.ended(kind);
+        // Pods and nodes have watches of their own, with the same metrics.
+        if !matches!(kind.resource().as_str(), "Pod" | "Node") {
+            self.informers.forget(|known| is_same_kind(known, kind));
+        }
+        self.begin_needed();
     }
 
     fn take(&mut self, event: WatchEvent) -> Option<Event> {
@@ -307,13 +410,16 @@ impl Watching {
             WatchEvent::ObjectDeleted { kind, namespace, name } => {
                 return Some(Event::ObjectDeleted { resource: resource(&kind), key: key(&kind, namespace, name) });
             }
-            WatchEvent::PodsSynced => self.pods_synced = true,
+            WatchEvent::PodsSynced { with_json } => self.pods_synced(with_json),
             WatchEvent::NodesSynced => self.nodes_synced = true,
+            // The list is of the watch that is ending. Its objects are dropped.
+            WatchEvent::Synced { kind, .. } | WatchEvent::Forbidden { kind, .. } if self.kinds.is_ending(&kind) => {}
             WatchEvent::Synced { kind, missing } => {
                 self.note_missing(&kind, missing);
                 return self.is_complete(&kind);
             }
             WatchEvent::Forbidden { kind, rule } => return self.go_without(&kind, &rule),
+            WatchEvent::Ended { kind } => self.ended(&kind),
         }
         None
     }
@@ -325,32 +431,31 @@ impl Watching {
         let Some(reason) = missing else {
             self.missing.retain(|missing, _| !is_same_kind(missing, kind));
             if was_missing {
-                let (kind, plugins) = (watched_kinds::shown(kind), self.users(kind));
+                let (kind, plugins) = (watched_kinds::shown(kind), self.kinds.users(kind));
                 info!(kind, plugins, "the API server serves this kind now; the plugins see its objects");
             }
             return;
         };
         if !was_missing {
-            tell_missing(kind, &self.users(kind), &reason);
+            tell_missing(kind, &self.kinds.users(kind), &reason);
         }
         self.missing.insert(kind.clone(), reason);
-    }
-
-    /// The plugins that need the kind.
-    fn users(&self, kind: &KindRef) -> String {
-        let users = self.kinds.iter().filter(|(wanted, _)| is_same_kind(wanted, kind)).flat_map(|(_, users)| users);
-        let users: BTreeSet<&str> = users.map(String::as_str).collect();
-        users.into_iter().collect::<Vec<_>>().join(", ")
     }
 
     fn is_complete(&mut self, kind: &KindRef) -> Option<Event> {
         let object_kind = object_kind(kind);
         self.unlisted.remove(&object_kind);
         self.listed.insert(object_kind.clone());
-        if !self.forbidden.remove(&object_kind) {
+        let was_dropped = self.dropped.remove(&object_kind);
+        if was_dropped {
+            info!(kind = kind.plural, "the objects of this kind are listed again; retrying the pods that need them");
+            self.read.insert(object_kind.clone());
+        }
+        if self.forbidden.remove(&object_kind) {
+            info!(kind = kind.plural, "this kind can be listed now; retrying the pods that need it");
+        } else if !was_dropped {
             return None;
         }
-        info!(kind = kind.plural, "this kind can be listed now; retrying the pods that need it");
         Some(Event::KindListed(object_kind))
     }
 
@@ -378,12 +483,6 @@ impl Watching {
     fn is_listed(&self) -> bool {
         self.pods_synced && self.nodes_synced && self.unlisted.is_empty()
     }
-}
-
-/// Whether both values name the same kind. The API server may have added a name to only one of the two.
-fn is_same_kind(one: &KindRef, other: &KindRef) -> bool {
-    let is_same = |one: &str, other: &str| !one.is_empty() && one == other;
-    one.api_version() == other.api_version() && (is_same(&one.kind, &other.kind) || is_same(&one.plural, &other.plural))
 }
 
 fn tell_missing(kind: &KindRef, plugins: &str, reason: &str) {

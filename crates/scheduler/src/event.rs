@@ -56,14 +56,15 @@ pub enum Event {
         /// The object.
         key: ObjectKey,
     },
-    /// The objects of a kind may not be listed. Pods that need a plugin which reads this kind stay pending.
+    /// The objects of a kind are unknown from now on, because the kind may not be listed, or because it is no longer
+    /// watched. Pods that need a plugin which reads this kind stay pending.
     KindUnlisted {
         /// The kind.
         kind: ObjectKind,
         /// The reason, and the plugins that work correctly without the kind.
         unlisted: UnlistedKind,
     },
-    /// All objects of a kind that could not be listed before are now known.
+    /// All objects of a kind that was unlisted are now known.
     KindListed(ObjectKind),
     /// The initial lists are complete: cycles may begin.
     Synced,

@@ -185,7 +185,14 @@ pub(crate) fn known_node_applied(node: Node, context: &mut Context) {
 fn pending_pod_applied(pending: PendingPod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
     let resource_version = Arc::clone(&pending.resource_version);
     let old = context.set_pending(pending);
-    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && old.resource_version == resource_version) {
+    if let Some(old) = &old
+        && !resource_version.is_empty()
+        && old.resource_version == resource_version
+    {
+        // The watch has begun to keep the JSON of pods.
+        if old.pod.json.is_none() && pod.json.is_some() {
+            context.with_queue(|queue, policy| queue.replace(pod, policy));
+        }
         return;
     }
     if bindings.contains(&pod.uid) {

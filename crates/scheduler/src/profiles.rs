@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{
-    Clock, ClusterEvent, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points, Profile,
-    Status, TraceSampling, UnlistedKind, UnlistedKinds,
+    Clock, ClusterEvent, Instance, Manifest, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Points,
+    Profile, Status, TraceSampling, UnlistedKind, UnlistedKinds,
 };
 use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
@@ -105,6 +105,11 @@ impl Profiles {
             profile.set_unlisted(Arc::clone(&unlisted));
         }
         self.unlisted = unlisted;
+    }
+
+    /// The manifests of the plugins of all profiles.
+    pub(crate) fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        self.list.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest())
     }
 
     fn readers_of(&self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {

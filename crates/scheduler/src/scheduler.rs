@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration, vec::Drain};
 use berth_cache::{Cache, NodeOrder};
 use berth_explain::DecisionRecord;
 use berth_framework::{
-    Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, TraceSampling, run::Decision,
+    Clock, Extenders, Manifest, Measured, Plugin, PluginVersion, Profile, SchedulingTime, TraceSampling, run::Decision,
 };
 use berth_model::{PodUid, Time};
 use berth_queue::Queue;
@@ -377,6 +377,13 @@ impl Scheduler {
     #[must_use]
     pub fn plugins(&self) -> Vec<(String, Vec<PluginVersion>)> {
         self.context.profiles().versions()
+    }
+
+    /// The manifests of the plugins of all profiles. `None` while instances of a binary are being prepared, because the
+    /// binary may need more than the plugins that serve.
+    #[must_use]
+    pub fn serving_manifests(&self) -> Option<Vec<Manifest>> {
+        (!self.swaps.is_preparing()).then(|| self.context.profiles().manifests().cloned().collect())
     }
 
     /// The nodes, the pods on them, and objects of other kinds.

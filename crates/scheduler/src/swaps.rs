@@ -86,6 +86,11 @@ impl Swaps {
         self.retired.extend(plugins);
     }
 
+    /// Whether instances of a binary are being prepared, or a swap waits for them.
+    pub(crate) fn is_preparing(&self) -> bool {
+        !self.preparing.is_empty()
+    }
+
     pub(crate) fn take_retired(&mut self) -> Vec<Box<dyn Plugin>> {
         std::mem::take(&mut self.retired)
     }

@@ -548,6 +548,11 @@ impl Metrics {
         self.informers.of(group, version, resource)
     }
 
+    /// Removes the metrics of a kind that is no longer watched.
+    pub fn remove_informer(&self, group: &str, version: &str, resource: &str) {
+        self.informers.remove(group, version, resource);
+    }
+
     /// Records the emulated Kubernetes release, and the state of its feature gates.
     pub fn decides_as(&self, gates: &Gates) {
         *self.release.lock().unwrap_or_else(PoisonError::into_inner) = gates.release();

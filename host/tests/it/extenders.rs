@@ -7,13 +7,20 @@ use std::{
 
 use axum::{Json, Router, body::Body, extract::State, http::StatusCode, routing::post};
 use futures::stream;
-use k8s_openapi::api::{core::v1::Pod, scheduling::v1::PriorityClass};
-use kube::{Api, api::PostParams};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    scheduling::v1::PriorityClass,
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::{
     cluster::{Cluster, Scheduler, pod},
     explain::json_of,
+    plugin_life::place,
     process::{DEADLINE, Process},
 };
 
@@ -183,6 +190,30 @@ async fn an_extender_filters_whole_nodes_and_another_names() {
         assert_eq!(sent["Nodes"].is_null(), is_node_cache_capable);
         assert_eq!(sent["NodeNames"].is_null(), !is_node_cache_capable);
     }
+}
+
+/// The scheduler has not kept whole pods before. A pod that waits since then is sent whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_extender_takes_effect_without_a_restart() {
+    let mut fixture = start(json!([])).await;
+    let mut waiting = pod("waiting", "100m", "64Mi");
+    waiting["spec"]["nodeSelector"] = json!({"zone": "new"});
+    fixture.cluster.create(&waiting).await;
+    fixture.cluster.until("waiting told", |seen| seen.messages.contains_key("waiting")).await;
+    let url = serve(Arc::clone(&fixture.calls)).await;
+    let config = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{"urlPrefix": url, "filterVerb": "only-last", "nodeCacheCapable": true}],
+    });
+    place(&fixture.cluster.dir.path().join("config.yaml"), config.to_string().as_bytes());
+    fixture.scheduler.process.line("configuration applied").await;
+    let nodes: Api<Node> = Api::all(fixture.cluster.pods.clone().into_client());
+    let label = Patch::Merge(json!({"metadata": {"labels": {"zone": "new"}}}));
+    nodes.patch("node-00001", &PatchParams::default(), &label).await.expect("the sandbox takes it");
+    assert_eq!(fixture.cluster.node_of("waiting").await, "node-00001");
+    let sent = fixture.calls("filter").remove(0);
+    assert_eq!((&sent["Pod"]["metadata"]["name"], names(&sent)), (&json!("waiting"), vec!["node-00001".to_owned()]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

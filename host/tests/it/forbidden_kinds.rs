@@ -107,7 +107,7 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
 }
 
 /// Writes a plugin that reads one kind, and its configuration. Returns the scheduler's flags.
-fn flags_of_reader(cluster: &Cluster, name: &str, api_version: &str, kind: &str) -> [String; 6] {
+pub(crate) fn flags_of_reader(cluster: &Cluster, name: &str, api_version: &str, kind: &str) -> [String; 6] {
     let path = |name: &str| cluster.dir.path().join(name);
     fs::create_dir(path("plugins")).expect("a folder");
     let component = shows_objects(name, api_version, kind).expect("a component");

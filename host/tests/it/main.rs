@@ -54,4 +54,5 @@ mod reviewer;
 mod simulate;
 mod traces;
 mod volumes;
+mod watched_kinds;
 mod what_if;

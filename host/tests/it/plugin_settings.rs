@@ -243,6 +243,22 @@ async fn counters_of_plugins_are_served() {
     bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
 }
 
+/// No plugin had the grant when the scheduler started, so the scheduler has not kept whole pods.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_of_whole_pods_takes_effect_without_a_restart() {
+    let mut bench = Bench::start(&plugin_config("failurePolicy: Fail")).await;
+    place(&bench.file(), &berth_test_guests::wants_pod_json("ByPriority").expect("a component"));
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "wants pending pods as JSON, but --plugin-config does not set grants.podJson").await;
+    bench.configure(&plugin_config("grants: {podJson: true}"));
+    bench.scheduler.process.line("listing all pods again").await;
+    bench.cluster.node_of("early").await;
+    let entry = bench.until("serves", |plugin| plugin["source"] == "directory").await;
+    assert_eq!(entry["needs"]["podJson"], true, "{entry}");
+    bench.create("late", Behavior::Normal).await;
+    bench.cluster.node_of("late").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_are_shown_whole_to_a_later_plugin_if_that_was_granted() {
     let granted = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: QOSSort\n  grants: {podJson: true}\n";

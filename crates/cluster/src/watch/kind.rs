@@ -141,10 +141,18 @@ impl Kind {
         }
     }
 
+    /// The event after the last event of the kind. The watches of pods and nodes do not end before the others.
+    pub(super) fn ended(&self) -> Option<WatchEvent> {
+        match self {
+            Self::Pods { .. } | Self::Nodes => None,
+            Self::Other(kind) => Some(WatchEvent::Ended { kind: Arc::clone(kind) }),
+        }
+    }
+
     /// `missing` is the answer of a server that does not serve the kind.
     pub(super) fn synced(&self, missing: Option<&str>) -> WatchEvent {
         match self {
-            Self::Pods { .. } => WatchEvent::PodsSynced,
+            Self::Pods { keep_json } => WatchEvent::PodsSynced { with_json: *keep_json },
             Self::Nodes => WatchEvent::NodesSynced,
             Self::Other(kind) => WatchEvent::Synced { kind: Arc::clone(kind), missing: missing.map(str::to_owned) },
         }

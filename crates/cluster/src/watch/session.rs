@@ -14,7 +14,7 @@ use kube::{
     Client,
     client::Body,
     core::{
-        Request, Status,
+        Request,
         params::{ListParams, WatchParams},
     },
 };
@@ -32,6 +32,7 @@ use crate::{
 
 use super::{
     RelistRequests, WatchEvent, WatchObserver,
+    error::{WatchError, listing_failed, refused},
     kind::{Identity, Kind},
     known_objects::{KnownObjects, ObjectChange},
     reconnect_backoff::ReconnectBackoff,
@@ -72,6 +73,8 @@ pub(super) struct Session {
     client: Client,
     kinds: Kinds,
     kind: Kind,
+    /// The kind as the caller named it, without the names that the server supplied.
+    requested: Kind,
     sink: mpsc::Sender<WatchEvent>,
     known: KnownObjects,
     list_style: ListStyle,
@@ -81,6 +84,8 @@ pub(super) struct Session {
     version: Version,
     /// The numbers of requests for new lists. The last numbers seen are older than the current list.
     relists: watch::Receiver<RelistRequests>,
+    /// Whether the watch must end. The sender no longer exists for a watch that lasts as long as its reader.
+    end: watch::Receiver<bool>,
     /// The requests that the current list answers.
     answered: RelistRequests,
     /// The last request that was reported to the reader as answered.
@@ -98,46 +103,6 @@ enum ListStyle {
     Paged,
 }
 
-/// The reason why a connection ended early.
-#[derive(Debug, thiserror::Error)]
-enum WatchError {
-    /// The receiver of the events was dropped.
-    #[error("the receiver of the watch's events was dropped")]
-    Closed,
-    /// The resource version is too old for a watch to go on from it.
-    #[error("the API server no longer has the changes since the last connection: {0}")]
-    Expired(String),
-    #[error("a new list was requested")]
-    RelistWanted,
-    #[error("this server does not stream lists: {0}")]
-    NotStreamed(String),
-    #[error("the server did not end the watch in time, so the connection is considered broken")]
-    Overdue,
-    #[error("{0}")]
-    NotServed(String),
-    #[error("its path cannot be looked up: {0}")]
-    Unresolved(WriteError),
-    #[error(transparent)]
-    BadName(#[from] BadName),
-    #[error(transparent)]
-    Request(#[from] RequestFailure),
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error("the answer is not a list: {0}")]
-    Malformed(#[from] serde_json::Error),
-}
-
-impl WatchError {
-    /// Whether the server responded with an answer.
-    fn is_answer(&self) -> bool {
-        !matches!(self, Self::Request(failure) if failure.code().is_none())
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        if let Self::Request(failure) = self { failure.retry_after() } else { None }
-    }
-}
-
 impl Session {
     pub(super) fn new(
         client: Client,
@@ -145,10 +110,12 @@ impl Session {
         kind: Kind,
         sink: mpsc::Sender<WatchEvent>,
         relists: watch::Receiver<RelistRequests>,
+        end: watch::Receiver<bool>,
     ) -> Self {
         Self {
             client,
             kinds,
+            requested: kind.clone(),
             kind,
             sink,
             known: KnownObjects::default(),
@@ -156,6 +123,7 @@ impl Session {
             resume_from: None,
             version: Version::HTTP_11,
             relists,
+            end,
             answered: RelistRequests::default(),
             synced: None,
             forbidden: None,
@@ -168,8 +136,28 @@ impl Session {
         Self { observer, ..self }
     }
 
-    /// Runs until the receiver of the events is dropped.
+    /// Runs until the receiver of the events is dropped, or the end of the watch is requested.
     pub(super) async fn run(mut self) {
+        self.stay_connected().await;
+        if *self.end.borrow() {
+            // The receiver may be dropped at the same time.
+            let _ = self.report_end().await;
+        }
+    }
+
+    /// Reports every known object as deleted, and then the end of the watch.
+    async fn report_end(&mut self) -> Result<(), WatchError> {
+        self.known.begin_relist();
+        for object in self.known.end_relist() {
+            self.send(self.kind.vanished(&object)).await?;
+        }
+        match self.requested.ended() {
+            Some(event) => self.send(event).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn stay_connected(&mut self) {
         let mut backoff = ReconnectBackoff::default();
         let sink = self.sink.clone();
         let mut n_refusals = 0;
@@ -190,9 +178,9 @@ impl Session {
                     continue;
                 }
                 Ok(()) => debug!(kind, "watch ended by the server"),
-                Err(WatchError::Closed) => return,
+                Err(WatchError::Closed | WatchError::EndWanted) => return,
                 Err(WatchError::RelistWanted) => continue,
-                Err(WatchError::BadName(reason)) => return error!(kind, %reason, "cannot watch this kind"),
+                Err(WatchError::BadName(reason)) => return self.watch_nothing(&reason).await,
                 Err(WatchError::Expired(reason)) => {
                     info!(kind, reason, "relisting");
                     self.resume_from = None;
@@ -227,15 +215,24 @@ impl Session {
                 self.resume_from = None;
             }
             let max_wait = if self.is_missing { MAX_MISSING_WAIT } else { Duration::MAX };
-            self.pause(asked, backoff.next(Instant::now()).min(max_wait)).await;
+            if self.pause(asked, backoff.next(Instant::now()).min(max_wait)).await.is_err() {
+                return;
+            }
         }
     }
 
+    /// Waits until the end of a watch that cannot begin.
+    async fn watch_nothing(&self, reason: &BadName) {
+        error!(kind = self.kind.plural(), %reason, "cannot watch this kind");
+        let _ = self.unless_ending(self.sink.closed()).await;
+    }
+
     /// Waits before the next attempt. The wait lasts as long as the server asked, and `wait` in total unless a caller
-    /// wants a new list.
-    async fn pause(&self, asked: Duration, wait: Duration) {
-        tokio::time::sleep(asked).await;
-        let _ = tokio::time::timeout(wait.saturating_sub(asked), relist_wanted(&self.relists)).await;
+    /// wants a new list. It stops if the watch must end.
+    async fn pause(&self, asked: Duration, wait: Duration) -> Result<(), WatchError> {
+        self.unless_ending(tokio::time::sleep(asked)).await?;
+        let relist = tokio::time::timeout(wait.saturating_sub(asked), relist_wanted(&self.relists));
+        self.unless_ending(relist).await.map(drop)
     }
 
     /// Reports to a caller that waits for a list that the list is forbidden. Objects that are known stay known while
@@ -262,9 +259,10 @@ impl Session {
         }
         if self.resume_from.is_none() {
             let requests = *self.relists.borrow_and_update();
-            if matches!(self.kind, Kind::Pods { .. })
+            if let Kind::Pods { keep_json } = &mut self.kind
                 && requests.whole_lists_of_pods > self.answered.whole_lists_of_pods
             {
+                *keep_json |= requests.needs_pod_json;
                 self.known.forget_versions();
             }
             self.answered = requests;
@@ -298,7 +296,7 @@ impl Session {
 
     async fn attempt(&mut self) -> Result<(), WatchError> {
         if let Kind::Other(kind) = &self.kind {
-            let found = self.kinds.resolve(kind).await.map_err(|error| match error {
+            let found = self.unless_ending(self.kinds.resolve(kind)).await?.map_err(|error| match error {
                 WriteError::NotFound { message } => WatchError::NotServed(message),
                 other => WatchError::Unresolved(other),
             })?;
@@ -357,12 +355,23 @@ impl Session {
         })
     }
 
-    /// Waits for the server, but stops if a new list was requested while the server is silent. Only requests whose
-    /// answer is not consumed may be stopped in this way.
+    /// Waits for the server as [`Self::unless_ending`] does, but also stops if a new list was requested while the server
+    /// is silent.
     async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
         tokio::select! {
             biased;
+            () = end_wanted(&self.end) => Err(WatchError::EndWanted),
             () = relist_wanted(&self.relists) => Err(WatchError::RelistWanted),
+            answer = answer => Ok(answer),
+        }
+    }
+
+    /// Waits for `answer`, but stops if the watch must end. Only waits whose result is not consumed may be stopped in
+    /// this way: a stopped report to the reader would be lost.
+    async fn unless_ending<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
+        tokio::select! {
+            biased;
+            () = end_wanted(&self.end) => Err(WatchError::EndWanted),
             answer = answer => Ok(answer),
         }
     }
@@ -400,7 +409,8 @@ impl Session {
         loop {
             let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest);
             let request = request.map_err(RequestFailure::from)?;
-            let bytes = request::bytes(&self.client, request, PAGE_TIMEOUT).await.map_err(listing_failed)?;
+            let bytes = self.unless_ending(request::bytes(&self.client, request, PAGE_TIMEOUT)).await?;
+            let bytes = bytes.map_err(listing_failed)?;
             let page: Page<'_> = serde_json::from_slice(&bytes)?;
             for item in page.items.unwrap_or_default() {
                 self.apply(item.get()).await?;
@@ -540,6 +550,16 @@ async fn relist_wanted(relists: &watch::Receiver<RelistRequests>) {
     }
 }
 
+/// Waits for a request to end the watch.
+async fn end_wanted(end: &watch::Receiver<bool>) {
+    let mut end = end.clone();
+    let is_wanted = end.wait_for(|is_wanted| *is_wanted).await.is_ok();
+    if !is_wanted {
+        // The handle was dropped, or the watch lasts as long as its reader.
+        std::future::pending().await
+    }
+}
+
 #[derive(Deserialize)]
 struct Page<'a> {
     metadata: PageMetadata,
@@ -552,14 +572,4 @@ struct Page<'a> {
 struct PageMetadata {
     resource_version: String,
     r#continue: Option<String>,
-}
-
-fn listing_failed(failure: RequestFailure) -> WatchError {
-    if failure.code() == Some(404) { WatchError::NotServed(failure.to_string()) } else { failure.into() }
-}
-
-fn refused(status: Box<Status>) -> WatchError {
-    let gone = status.code == 410;
-    let failure = RequestFailure::Api(status);
-    if gone { WatchError::Expired(failure.to_string()) } else { failure.into() }
 }

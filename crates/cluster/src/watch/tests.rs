@@ -28,7 +28,7 @@ fn brief(event: &WatchEvent) -> String {
             format!("+{} {} {}", m.name, m.uid, m.resource_version)
         }
         WatchEvent::PodDeleted(pod) => format!("-{} {}", pod.metadata.name, pod.metadata.uid),
-        WatchEvent::PodsSynced => "synced".into(),
+        WatchEvent::PodsSynced { .. } => "synced".into(),
         other => format!("{other:?}"),
     }
 }
@@ -189,6 +189,36 @@ async fn pods_are_told_again_to_a_reader_that_did_not_keep_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_come_whole_from_the_list_on_that_is_asked_for() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.server.next().await.stream();
+    stream.send("ADDED", &pod("a", "1", "5")).await;
+    stream.end_list("10").await;
+    let is_whole = |event: Option<WatchEvent>| match event {
+        Some(WatchEvent::PodApplied(pod)) => pod.json.is_some(),
+        Some(WatchEvent::PodsSynced { with_json }) => with_json,
+        other => panic!("{other:?}"),
+    };
+    for _ in 0..2 {
+        assert!(!is_whole(watch.events.recv().await));
+    }
+    watch.handle.keep_pod_json();
+    // A list that breaks off does not answer the request.
+    let mut half = watch.server.next().await.stream();
+    half.send("ADDED", &pod("a", "1", "5")).await;
+    assert!(is_whole(watch.events.recv().await));
+    drop(half);
+    let mut list = watch.server.next().await.stream();
+    list.send("ADDED", &pod("a", "1", "5")).await;
+    list.send("ADDED", &pod("b", "2", "9")).await;
+    list.end_list("20").await;
+    list.send("MODIFIED", &pod("a", "1", "21")).await;
+    for _ in 0..3 {
+        assert!(is_whole(watch.events.recv().await), "b, the end of the list, and a change of a");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_deletes_nothing() {
     let mut watch = Watch::pods();
     let mut stream = watch.listed(&[pod("a", "1", "7"), pod("b", "2", "8")]).await;
@@ -220,6 +250,61 @@ async fn a_kind_that_may_not_be_listed_is_told_once_and_synced_once_it_may() {
     let mut stream = watch.server.next().await.stream();
     stream.end_list("10").await;
     assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { .. })));
+}
+
+fn claim(name: &str, uid: &str, resource_version: &str) -> Value {
+    json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {
+        "namespace": "default", "name": name, "uid": uid, "resourceVersion": resource_version,
+    }})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_takes_its_objects_back_and_may_begin_again() {
+    let kind = KindRef::of_kind("v1", "PersistentVolumeClaim");
+    let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
+    let mut stream = watch.listed(&[claim("a", "1", "5"), claim("b", "2", "6")]).await;
+    stream.send("DELETED", &claim("a", "1", "11")).await;
+    stream.send("ADDED", &claim("c", "3", "12")).await;
+    for _ in 0..2 {
+        watch.next().await;
+    }
+    watch.handle.end(&kind);
+    let named = Arc::new(kind.clone());
+    let gone = |name: &str| WatchEvent::ObjectDeleted {
+        kind: Arc::clone(&named),
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+    };
+    for expected in [gone("b"), gone("c"), WatchEvent::Ended { kind: Arc::clone(&named) }] {
+        assert_eq!(watch.events.recv().await, Some(expected));
+    }
+    watch.handle.add(kind);
+    let call = watch.server.next().await;
+    assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
+    let mut stream = call.stream();
+    stream.send("ADDED", &claim("c", "3", "12")).await;
+    stream.end_list("20").await;
+    let Some(WatchEvent::ObjectApplied { name, .. }) = watch.events.recv().await else { panic!("no object is told") };
+    assert_eq!(name, "c");
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { missing: None, .. })));
+}
+
+/// A kind that is not served is asked for again after a wait, and a silent server answers late or never.
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_while_it_waits() {
+    let kind = KindRef::of_kind("example.com/v1", "Ox");
+    let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
+    let silent = watch.server.next().await;
+    let begun = Instant::now();
+    watch.handle.end(&kind);
+    assert_eq!(watch.events.recv().await, Some(WatchEvent::Ended { kind: Arc::new(kind.clone()) }));
+    drop(silent);
+    watch.handle.add(kind.clone());
+    watch.server.next().await.refuse(404, "NotFound", "the server could not find the requested resource");
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { missing: Some(_), .. })));
+    watch.handle.end(&kind);
+    assert_eq!(watch.events.recv().await, Some(WatchEvent::Ended { kind: Arc::new(kind) }));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use berth_model::{Features, PluginName};
 use berth_telemetry::clock::Stopwatch;
 use tracing::warn;
 
-use super::{PluginInventory, factory_by};
+use super::PluginInventory;
 use crate::{limits::time_bounds, ready_binary::ReadyBinary};
 
 impl PluginInventory {
@@ -135,7 +135,8 @@ impl PluginInventory {
         args: &str,
     ) -> Result<ProvidedPlugin, Usage> {
         let service = self.registry.offer(name, scheduler_name, &self.rules);
-        let plugin = factory_by(name, &service, of_binary)
+        let plugin = self
+            .factory_by(of_binary, name, scheduler_name, &service)
             .build(args)
             .map_err(|reason| Usage(format!("profiles[{scheduler_name}].pluginConfig[{name}].args: {reason}")))?;
         Ok(ProvidedPlugin { plugin, grants: self.grants(name, &service) })

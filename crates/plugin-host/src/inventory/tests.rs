@@ -171,10 +171,10 @@ fn kinds_that_were_not_granted_refuse_the_binary() {
 }
 
 #[test]
-fn json_of_pods_that_nobody_kept_refuses_the_binary() {
+fn a_binary_that_wants_json_of_pods_serves_once_the_pods_are_listed_with_it() {
     let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
     let mut inventory = inventory("", &["Mine"]);
-    assert!(!inventory.settle_pod_json(), "no plugin has the grant");
+    assert!(!inventory.settle_pod_json() && !inventory.wants_pod_json(), "no plugin has the grant");
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
@@ -184,8 +184,13 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
     assert!(matches!(
         outcome(&consequences).1.as_slice(),
-        [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("restart")
+        [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("which are being listed")
     ));
+    assert!(inventory.wants_pod_json());
+    assert_eq!(inventory.pod_json_listed(), ["Mine"]);
+    assert!(!inventory.wants_pod_json(), "they are listed");
+    let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
+    assert_eq!(outcome(&consequences).0, ["Mine"]);
     let mut inventory = self::inventory(granted, &["Mine"]);
     assert!(inventory.settle_pod_json(), "a plugin with the grant may be added");
     let consequences = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW).consequences;
@@ -281,9 +286,28 @@ fn a_placeholder_holds_pods_or_lets_them_pass() {
     for plugin in ["Mine", "Lax"] {
         let name = plugin.into();
         let service = inventory.registry.offer(&name, "main", &inventory.rules);
-        let mut placeholder = factory(&name, &service).build("null").expect("placeholders take everything");
+        let placeholder = inventory.factory(&name, "main", &service).build("null");
+        let mut placeholder = placeholder.expect("placeholders take everything");
         says.insert(plugin, placeholder.sync(&berth_cache::Cache::new()).map_err(|status| status.message()));
     }
     let missing = "plugin \"Mine\" is missing: Mine.wasm in /plugins does not exist yet";
     assert_eq!(says, BTreeMap::from([("Mine", Err(missing.to_owned())), ("Lax", Ok(()))]));
+}
+
+#[test]
+fn a_placeholder_names_the_kinds_of_a_plugin_that_will_serve_again() {
+    let mut inventory = inventory("plugins: [{name: Mine, grants: {reads: [v1/Secret]}}]\n", &["Mine"]);
+    let name: PluginName = "Mine".into();
+    let n_kinds = |inventory: &PluginInventory| {
+        let service = Service::Hold("out of service".to_owned());
+        inventory.factory(&name, "main", &service).manifest().needs.objects.len()
+    };
+    inventory.found(&name, that_reads_secrets(b'a'), NOW);
+    assert_eq!(n_kinds(&inventory), 1);
+    let ordered = inventory.registry.set_disabled(&name, true, NOW, &inventory.rules);
+    assert!(ordered.is_ok() && n_kinds(&inventory) == 0, "an operator switched it off");
+    let ordered = inventory.registry.set_disabled(&name, false, NOW, &inventory.rules);
+    assert!(ordered.is_ok() && n_kinds(&inventory) == 1, "it is on again");
+    let consequences = inventory.registry.removed(&name, NOW, &inventory.rules);
+    assert!(!consequences.swaps.is_empty() && n_kinds(&inventory) == 0, "its file is gone");
 }

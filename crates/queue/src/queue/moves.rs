@@ -64,6 +64,15 @@ impl Queue {
         self.put_back(record, place, policy);
     }
 
+    /// Gives a waiting pod the same version of its object with more data. The pod stays where it is. A pod in flight gets
+    /// its newest object when its attempt fails.
+    pub fn replace(&mut self, pod: &Arc<Pod>, policy: &mut dyn Policy) {
+        if let Some(WaitingPod { mut record, place }) = self.take(&pod.uid) {
+            record.pod = Arc::clone(pod);
+            self.put_back(record, place, policy);
+        }
+    }
+
     /// Removes a pod that is gone or has a node. If the pod is in flight, the caller that popped it keeps the record
     /// until [`Queue::done`].
     pub fn delete(&mut self, uid: &str) -> Option<QueuedPod> {

@@ -34,14 +34,15 @@ impl Listed {
                 match events.recv().await? {
                     WatchEvent::PodApplied(pod) => listed.pods.push(*pod),
                     WatchEvent::NodeApplied(node) => drop(listed.nodes.insert(node.metadata.name)),
-                    WatchEvent::PodsSynced | WatchEvent::NodesSynced => unlisted -= 1,
+                    WatchEvent::PodsSynced { .. } | WatchEvent::NodesSynced => unlisted -= 1,
                     // Such a difference is a change after one list, while the other list is still arriving.
                     WatchEvent::PodDeleted(_)
                     | WatchEvent::NodeDeleted(_)
                     | WatchEvent::ObjectApplied { .. }
                     | WatchEvent::ObjectDeleted { .. }
                     | WatchEvent::Synced { .. }
-                    | WatchEvent::Forbidden { .. } => {}
+                    | WatchEvent::Forbidden { .. }
+                    | WatchEvent::Ended { .. } => {}
                 }
             }
             Some(())

@@ -158,6 +158,8 @@ pub(super) fn retries(profile: &mut Profile, rejected_by: &[Arc<str>]) -> Vec<Re
     for name in rejected_by {
         let Some(plugin) = profile.find(name).and_then(|plugin| profile.get(plugin)) else { continue };
         let events = match &plugin.manifest().events_to_register {
+            // No binary serves. Only a binary brings the pod back.
+            _ if plugin.version().binary.is_none() => Vec::new(),
             Some(events) => events.iter().map(event).collect(),
             None => vec!["any event".to_owned()],
         };

@@ -1,7 +1,10 @@
 //! The way from a pending pod to a node, and the messages for users if no node is found.
 
+use std::sync::Arc;
+
 use berth_framework::Status;
 use berth_model::{Release, api};
+use berth_queue::SubQueue;
 
 use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_maker, tally};
 use crate::{Action, Event, Notice, PodRequest, Request, StatusChange, metrics::AttemptResult};
@@ -25,6 +28,18 @@ fn a_pod_is_bound_and_its_owner_told() {
     let metrics = bench.scheduler.metrics();
     assert_eq!(metrics.attempts.get(&("berth".to_owned(), AttemptResult::Scheduled)), Some(&1));
     assert_eq!(metrics.queue.in_flight_pods, 0);
+}
+
+#[test]
+fn a_waiting_pod_gets_the_json_that_the_watch_keeps_later() {
+    let mut bench = Bench::with_nodes(1, 1);
+    bench.apply(pod("large", 2));
+    assert!(binds(&bench.settle()).is_empty());
+    let mut whole = pod("large", 2);
+    whole.json = Some(Arc::from(*b"{}"));
+    bench.apply(whole);
+    let waiting = bench.scheduler.queue().iter().map(|(record, place)| (record.pod.json.as_deref(), place));
+    assert_eq!(waiting.collect::<Vec<_>>(), [(Some(&b"{}"[..]), SubQueue::Unschedulable)]);
 }
 
 #[test]

@@ -63,6 +63,15 @@ impl InformersMetrics {
             latency: self.latency.with_label_values(&labels),
         }
     }
+
+    /// Removes the metrics of a kind that is no longer watched.
+    pub(super) fn remove(&self, group: &str, version: &str, resource: &str) {
+        let labels = [NAME, group, version, resource];
+        // Two names of a kind may lead here, and the metrics are removed only once.
+        let _ = self.stored.remove_label_values(&labels);
+        let _ = self.queued.remove_label_values(&labels);
+        let _ = self.latency.remove_label_values(&labels);
+    }
 }
 
 impl InformerMetrics {

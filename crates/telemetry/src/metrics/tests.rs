@@ -80,6 +80,18 @@ fn a_resource_version_is_shown_with_its_last_digits() {
 }
 
 #[test]
+fn a_kind_that_is_no_longer_watched_has_no_metrics() {
+    let metrics = Metrics::default();
+    metrics.decides_as(&Gates::of_release(berth_model::Release::V1_37));
+    metrics.informer("", "v1", "configmaps").queued();
+    metrics.informer("", "v1", "services").queued();
+    metrics.remove_informer("", "v1", "configmaps");
+    metrics.remove_informer("", "v1", "configmaps");
+    let text = metrics.render();
+    assert!(!text.contains("configmaps") && text.contains("resource=\"services\""), "{text}");
+}
+
+#[test]
 fn names_stabilities_and_labels_are_those_of_the_release() {
     let metrics = Metrics::default();
     metrics.claim_created(true);

@@ -138,3 +138,22 @@ fn a_fallback_that_is_no_longer_allowed_leaves_the_probation() {
     let reason = "2 faults on probation; the last was: trapped in filter";
     assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
 }
+
+#[test]
+fn a_binary_stays_in_charge_while_it_is_out_of_service_for_a_time() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    let in_charge = |bench: &Bench| {
+        let service = bench.registry.in_charge("Mine", "main", &bench.policy);
+        service.and_then(|service| service.id())
+    };
+    assert_eq!(in_charge(&bench), None);
+    bench.put("Mine", "a");
+    bench.fault("Mine", "a", 3);
+    assert_eq!(bench.status("Mine").state, PluginState::Quarantined);
+    assert_eq!(in_charge(&bench), Some(BinaryId::Component(digest("a"))));
+    bench.set_disabled("Mine", true);
+    assert_eq!(in_charge(&bench), None);
+    bench.set_disabled("Mine", false);
+    bench.remove("Mine");
+    assert_eq!(in_charge(&bench), None);
+}
