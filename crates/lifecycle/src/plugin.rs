@@ -377,7 +377,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         if let Life::Disabled { .. } = &self.life {
             return None;
         }
-        self.available(policy.execution(&self.name, scheduler_name), policy)
+        self.available(scheduler_name, policy)
     }
 
     fn restart(&self, scheduler_name: &str, service: &Service<B>) -> Option<&Restart> {

@@ -191,14 +191,10 @@ impl Session {
                     continue;
                 }
                 Err(WatchError::NotServed(reason)) => {
-                    if self.go_without(&reason).await.is_err() {
-                        return;
-                    }
+                    let Ok(()) = self.go_without(&reason).await else { return };
                 }
                 Err(WatchError::Request(failure)) if failure.code() == Some(403) => {
-                    if self.tell_forbidden(&failure).await.is_err() {
-                        return;
-                    }
+                    let Ok(()) = self.tell_forbidden(&failure).await else { return };
                     n_refusals += 1;
                 }
                 Err(error) => {
