@@ -32,6 +32,6 @@ pub use policy::{
 pub use pull::{FailedHosts, PullError, Pulled, Puller};
 pub use push::{PushError, attach_signature, push};
 pub use reference::{Reference, ReferenceError, Version};
-pub use registry::{CredentialsError, Proxies, Registries, RegistryError, RegistryOptions, SetupError};
+pub use registry::{CredentialsError, HelperError, Proxies, Registries, RegistryError, RegistryOptions, SetupError};
 pub use schedule::PullSchedule;
 pub use signature::{Keyless, Signature, SignatureFileError, Signatures, detached_text, simple_signing_payload};

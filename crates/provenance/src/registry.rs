@@ -29,7 +29,7 @@ use self::{
     credentials::Credentials,
     transport::{Transport, TransportError, read_body, resolve},
 };
-pub use self::{credentials::CredentialsError, proxy::Proxies, transport::SetupError};
+pub use self::{credentials::CredentialsError, helper::HelperError, proxy::Proxies, transport::SetupError};
 use crate::{
     artifact::digest_of,
     manifest::{DOCKER_LIST, DOCKER_MANIFEST, INDEX, MANIFEST},

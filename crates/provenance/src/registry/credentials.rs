@@ -14,7 +14,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Deserialize;
 
-use super::helper;
+use super::helper::{self, HelperError};
 
 /// The key of Docker's own registry in files and helpers.
 const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
@@ -41,7 +41,7 @@ pub enum CredentialsError {
     )]
     Helper { file: PathBuf, registry: String },
     #[error("{}: {field} names {program}, which {problem}", file.display())]
-    FailedHelper { file: PathBuf, field: String, program: String, problem: String },
+    FailedHelper { file: PathBuf, field: String, program: String, problem: HelperError },
 }
 
 #[derive(Deserialize)]
@@ -101,7 +101,7 @@ async fn ask(file: &Path, field: &str, program: &str, registry: &str) -> Result<
         problem,
     };
     if program.contains('/') {
-        return Err(failed("is a path, not the name of a program".to_owned()));
+        return Err(failed(HelperError::Path));
     }
     let server = if registry == "docker.io" { DOCKER_HUB_KEY } else { registry };
     let answer = helper::ask(program, server).await.map_err(failed)?;

@@ -28,6 +28,26 @@ const NOT_FOUND: &str = "credentials not found in native keychain";
 /// The user name beside which the secret is not a password, but is exchanged for one.
 const IDENTITY_TOKEN: &str = "<token>";
 
+/// The reason why a helper gave no credentials. The text continues the name of the program, and contains no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HelperError {
+    #[error("is a path, not the name of a program")]
+    Path,
+    #[error("is not in a folder of PATH")]
+    NotFound,
+    #[error("cannot be run: {reason}")]
+    NotRun { reason: String },
+    #[error("did not answer within {} s", TIME.as_secs())]
+    NoAnswer,
+    /// `reason` is the first line of the helper's answer.
+    #[error("failed ({status}): {reason}")]
+    Failed { status: ExitStatus, reason: String },
+    #[error("has an identity token, which Berth does not support: log in with a password")]
+    IdentityToken,
+    #[error("answered without a user name and a secret")]
+    NotCredentials,
+}
+
 /// The credentials for a registry.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -36,31 +56,31 @@ pub(super) struct Answer {
     pub secret: String,
 }
 
-/// Asks a helper for the credentials for `server`; `None` if it has none. The error continues the name of the program, and
-/// contains no secret.
-pub(super) async fn ask(program: &str, server: &str) -> Result<Option<Answer>, String> {
-    let Ok(output) = timeout(TIME, run(program, server)).await else {
-        return Err(format!("did not answer within {} s", TIME.as_secs()));
-    };
-    let (status, output) = output.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => "is not in a folder of PATH".to_owned(),
-        _ => format!("cannot be run: {error}"),
-    })?;
+/// Asks a helper for the credentials for `server`; `None` if it has none.
+pub(super) async fn ask(program: &str, server: &str) -> Result<Option<Answer>, HelperError> {
+    let (status, output) = timeout(TIME, run(program, server)).await.map_err(|_| HelperError::NoAnswer)??;
     if !status.success() {
         let message = String::from_utf8_lossy(&output);
         let message = message.trim().lines().next().unwrap_or("it gave no reason");
         if message == NOT_FOUND {
             return Ok(None);
         }
-        return Err(format!("failed ({status}): {}", message.chars().take(200).collect::<String>()));
+        return Err(HelperError::Failed { status, reason: message.chars().take(200).collect() });
     }
     match serde_json::from_slice::<Answer>(&output) {
-        Ok(answer) if answer.username == IDENTITY_TOKEN => {
-            Err("has an identity token, which Berth does not support: log in with a password".to_owned())
-        }
+        Ok(answer) if answer.username == IDENTITY_TOKEN => Err(HelperError::IdentityToken),
         Ok(answer) => Ok(Some(answer)),
         // The error of the parser may repeat a part of the answer.
-        Err(_) => Err("answered without a user name and a secret".to_owned()),
+        Err(_) => Err(HelperError::NotCredentials),
+    }
+}
+
+impl From<io::Error> for HelperError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound,
+            _ => Self::NotRun { reason: error.to_string() },
+        }
     }
 }
 
@@ -85,7 +105,7 @@ mod tests {
     use super::*;
 
     /// The answer of a helper with this script.
-    async fn answer(script: &str) -> Result<Option<(String, String)>, String> {
+    async fn answer(script: &str) -> Result<Option<(String, String)>, HelperError> {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("docker-credential-test");
         // Another process writes the file: while this process has a file open to write, a child of another test may have it,
@@ -112,17 +132,17 @@ mod tests {
             ("exit 1", "failed (exit status: 1): it gave no reason"),
             (r#"echo '{"Username":"berth","Secret":12345}'"#, "answered without a user name and a secret"),
         ] {
-            assert_eq!(answer(script).await, Err(expected.to_owned()));
+            assert_eq!(answer(script).await.unwrap_err().to_string(), expected);
         }
-        let token = answer(r#"echo '{"Username":"<token>","Secret":"hidden"}'"#).await.unwrap_err();
-        assert!(token.starts_with("has an identity token") && !token.contains("hidden"), "{token}");
+        let token = answer(r#"echo '{"Username":"<token>","Secret":"hidden"}'"#).await;
+        assert_eq!(token, Err(HelperError::IdentityToken));
         let missing = ask("docker-credential-that-nobody-has", "registry.example").await;
-        assert_eq!(missing.map(|_| ()), Err("is not in a folder of PATH".to_owned()));
+        assert_eq!(missing.map(|_| ()), Err(HelperError::NotFound));
     }
 
     /// The clock of this test jumps to the time limit as soon as only the helper is waited for.
     #[tokio::test(start_paused = true)]
     async fn a_helper_that_does_not_answer_is_given_up() {
-        assert_eq!(answer("exec sleep 1000").await, Err("did not answer within 60 s".to_owned()));
+        assert_eq!(answer("exec sleep 1000").await, Err(HelperError::NoAnswer));
     }
 }
