@@ -1,5 +1,6 @@
 //! The counters that partitions of devices consume, during a search on one node (KEP-4815).
 
+use berth_model::Feature;
 use rustc_hash::FxHashMap;
 
 use super::Inventory;
@@ -14,18 +15,20 @@ use crate::dynamic_resources::{
 /// always give them back. The taken counters can therefore differ from the counters that the chosen devices consume.
 #[derive(Debug, Default)]
 pub(super) struct CounterLedger<'p> {
-    /// The remaining counters by the name of the pool, without the counters of devices that claims hold or that the search
-    /// has chosen. Devices of claims can exceed the counters, so amounts can be below zero. As in kube-scheduler, the name
-    /// does not include the driver: pools of one name have the counters of the pool that the search meets first.
-    left: FxHashMap<&'p str, Counters>,
+    /// The remaining counters of each pool, without the counters of devices that claims hold or that the search has
+    /// chosen. Devices of claims can exceed the counters, so amounts can be below zero.
+    left: FxHashMap<LedgerKey<'p>, Counters>,
 }
+
+/// The name of a pool, and its driver with [`Feature::CountersAreOfOneDriver`].
+type LedgerKey<'p> = (Option<&'p str>, &'p str);
 
 impl<'p> CounterLedger<'p> {
     /// Takes the counters that `device` consumes. Returns `false` if any counter of the pool would then be below zero,
     /// even a counter that the device does not consume. No counter is taken in this case.
     pub(super) fn take(&mut self, inventory: &Inventory<'_>, device: &'p SliceDevice) -> bool {
         let pool = &device.id.pool;
-        let left = self.left.entry(&*pool.pool).or_insert_with(|| left_in(inventory, pool));
+        let left = self.left.entry(key_of(inventory, pool)).or_insert_with(|| left_in(inventory, pool));
         add(left, device, -1);
         if left.values().flat_map(|set| set.values()).all(|amount| amount.signum() >= 0) {
             return true;
@@ -35,11 +38,16 @@ impl<'p> CounterLedger<'p> {
     }
 
     /// Gives back the counters that `device` consumes.
-    pub(super) fn give_back(&mut self, device: &'p SliceDevice) {
-        if let Some(left) = self.left.get_mut(&*device.id.pool.pool) {
+    pub(super) fn give_back(&mut self, inventory: &Inventory<'_>, device: &'p SliceDevice) {
+        if let Some(left) = self.left.get_mut(&key_of(inventory, &device.id.pool)) {
             add(left, device, 1);
         }
     }
+}
+
+fn key_of<'p>(inventory: &Inventory<'_>, pool: &'p PoolId) -> LedgerKey<'p> {
+    let names_driver = inventory.features.has(Feature::CountersAreOfOneDriver);
+    (names_driver.then_some(&*pool.driver), &*pool.pool)
 }
 
 /// The counters of a pool, less the amounts that the devices of claims consume.

@@ -257,7 +257,7 @@ impl<'s, 'p> Search<'s, 'p> {
     /// Gives back the counters of a device that was not chosen. Kubernetes 1.36 keeps them.
     fn undo_counters(&mut self, takes_counters: bool, device: &'p NodeDevice) {
         if takes_counters && self.inventory.features.has(Feature::CountersAreGivenBack) {
-            self.counters.give_back(&device.device);
+            self.counters.give_back(self.inventory, &device.device);
         }
     }
 
@@ -289,7 +289,7 @@ impl<'s, 'p> Search<'s, 'p> {
             || self.inventory.features.has(Feature::CountersAreGivenBack)
                 && !eligibility::has_share(self.inventory, &self.chosen, device);
         if device.consumes_counters && is_given_back {
-            self.counters.give_back(&device.device);
+            self.counters.give_back(self.inventory, &device.device);
         }
     }
 

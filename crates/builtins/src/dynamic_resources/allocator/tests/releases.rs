@@ -48,6 +48,24 @@ fn counters_of_a_failed_try_are_given_back() {
     assert_eq!(new, ["r: gpu-1"]);
 }
 
+/// 1.36 finds the counters of a pool by the pool's name, without the driver.
+#[test]
+fn pools_of_one_name_have_their_own_counters() {
+    let slice_of = |driver: &str, n_devices: usize| {
+        let consuming = json!({"consumesCounters": [{"counterSet": driver, "counters": {"c": {"value": "1"}}}]});
+        let devices = gpus(&vec![consuming; n_devices]);
+        json!({"driver": driver, "pool": {"name": "p"}, "nodeName": "node-1", "devices": devices,
+            "sharedCounters": [{"name": driver, "counters": {"c": {"value": "1"}}}]})
+    };
+    let inventory = || TestInventory::new(&[slice_of("a.example.com", 1), slice_of("b.example.com", 2)]);
+    let first = one("x", json!({"selectors": cel("device.driver == 'a.example.com'")}));
+    let two = one("y", json!({"selectors": cel("device.driver == 'b.example.com'"), "count": 2}));
+    assert_eq!(in_each(inventory, &requests(std::slice::from_ref(&two))), [["nothing"]; 2]);
+    let [old, new] = in_each(inventory, &requests(&[first, two]));
+    assert_eq!(old, ["x: gpu-0", "y: gpu-0", "y: gpu-1"], "the counters of b.example.com do not count");
+    assert_eq!(new, ["nothing"]);
+}
+
 /// The pools of another node with counters: one that is incomplete, and one with wrong counters.
 #[test]
 fn slices_with_counters_are_for_their_nodes() {
