@@ -411,8 +411,8 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
-    /// Whether constraints can compare the value: it is not a list, and its type is known. kube-scheduler's constraints
-    /// ignore lists, even with the gate DRAListTypeAttributes.
+    /// Whether constraints can compare the value: it is not a list, and its type is known. With the gate
+    /// DRAListTypeAttributes, kube-scheduler compares lists as sets, which Berth does not.
     pub(super) fn is_scalar(&self) -> bool {
         self.int.is_some() || self.bool.is_some() || self.string.is_some() || self.version.is_some()
     }

@@ -8,5 +8,6 @@ use berth_model::{Feature, Features};
 pub(super) fn is_in_use(features: Features) -> bool {
     let has_binding_conditions =
         features.has(Feature::DRADeviceBindingConditions) && features.has(Feature::DRAResourceClaimDeviceStatus);
-    !has_binding_conditions && !features.has(Feature::DRAConsumableCapacity)
+    let others = [Feature::DRAConsumableCapacity, Feature::DRAListTypeAttributes];
+    !has_binding_conditions && !others.into_iter().any(|gate| features.has(gate))
 }

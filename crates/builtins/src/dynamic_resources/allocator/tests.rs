@@ -432,22 +432,6 @@ fn partitions_share_counters() {
         .check(requests(&[one("r", json!({}))]), &["nothing without an invalid pool"]);
 }
 
-/// kube-scheduler finds the counters of a pool by the pool's name, without the driver.
-#[test]
-fn pools_of_one_name_have_the_counters_of_the_first() {
-    let slice_of = |driver: &str, n_devices: usize| {
-        let consuming = json!({"consumesCounters": [{"counterSet": driver, "counters": {"c": {"value": "1"}}}]});
-        let devices: Vec<Value> = (0..n_devices).map(|_| consuming.clone()).collect();
-        json!({"driver": driver, "pool": {"name": "p"}, "nodeName": "node-1", "devices": gpus(&devices),
-            "sharedCounters": [{"name": driver, "counters": {"c": {"value": "1"}}}]})
-    };
-    let mut inventory = TestInventory::new(&[slice_of("a.example.com", 1), slice_of("b.example.com", 2)]);
-    let first = one("x", json!({"selectors": cel("device.driver == 'a.example.com'")}));
-    let two = one("y", json!({"selectors": cel("device.driver == 'b.example.com'"), "count": 2}));
-    inventory.check(requests(std::slice::from_ref(&two)), &["nothing"]);
-    inventory.check(requests(&[first, two]), &["x: gpu-0", "y: gpu-0", "y: gpu-1"]);
-}
-
 /// KEP-5075: shares of a device consume its capacity.
 #[test]
 fn shares_consume_capacity() {
@@ -526,6 +510,9 @@ fn the_stable_allocator_knows_no_binding_and_no_distinct_attributes() {
     for gate in both {
         with(&[gate]).check(any(), &["r: gpu-0"]);
     }
+    let mut with_lists = with(&both);
+    with_lists.features = with_lists.features.with(Feature::DRAListTypeAttributes, true);
+    with_lists.check(any(), &["r: gpu-0"]);
     with(&both).check(any(), &["r: plain"]);
     assert_eq!(with(&both).first(any()).allocation.node_selector, None);
     let mut distinct = any();
