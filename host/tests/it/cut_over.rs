@@ -128,5 +128,6 @@ async fn berth_takes_kube_schedulers_place_and_gives_it_back_under_load() {
     let (n_pods, _kube_scheduler) = tokio::join!(bench.load(enough), story);
     bench.cluster.all_bound(n_pods).await;
     let pause = bench.longest_pause().await;
-    assert!(pause <= LEASE, "for {pause:?} no pod was bound");
+    // A replica that waited for the end of the Lease would pause for about as long as the Lease lasts.
+    assert!(pause <= LEASE * 3 / 4, "for {pause:?} no pod was bound");
 }

@@ -81,7 +81,8 @@ async fn all_moved(scheduler: &Scheduler) {
 /// Binds pods until the plugins of an attempt were timed. The scheduler chooses one attempt in ten by chance.
 async fn time_plugins(cluster: &Cluster, scheduler: &Scheduler) {
     const PODS: usize = 40;
-    for round in 0.. {
+    // That many attempts without a timed one are no chance.
+    for round in 0..10 {
         let names: Vec<String> = (0..PODS).map(|index| format!("small-{round}-{index}")).collect();
         cluster.create_all(names.iter().map(|name| pod(name, "10m", "1Mi"))).await;
         cluster.all_bound(PODS).await;
@@ -93,6 +94,7 @@ async fn time_plugins(cluster: &Cluster, scheduler: &Scheduler) {
         }
         cluster.until("no small pods", |seen| names.iter().all(|name| seen.deleted.contains(name))).await;
     }
+    panic!("the plugins of no attempt were timed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
