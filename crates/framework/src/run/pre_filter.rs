@@ -19,8 +19,8 @@ pub enum PreFilterOutcome {
     Rejected {
         /// The reason.
         status: Status,
-        /// The plugin that rejected the pod, then the plugins that restricted the nodes; or the plugins whose
-        /// restrictions left no node.
+        /// The plugin that rejected the pod, and after `Unschedulable` also the plugins that restricted the nodes; or
+        /// the plugins whose restrictions left no node.
         plugins: Vec<PluginIdx>,
     },
 }
