@@ -147,8 +147,8 @@ features! {
     /// The search for devices returns the counters of choices that it gives up. Without the feature, these counters
     /// stay taken until the search on the node ends.
     CountersAreGivenBack: Change, false, true;
-    /// Pools of different drivers have their own counters, even if the pools have one name. Without the feature, pools of
-    /// one name have the counters of the pool that the search meets first.
+    /// Pools of different drivers have their own counters, even if the pools have one name. Without the feature, pools
+    /// of one name have the counters of the pool that the search meets first.
     CountersAreOfOneDriver: Change, false, true;
     /// A slice with counters is for the nodes that it names. Without the feature, it is for all nodes: while its pool is
     /// incomplete or invalid, a request for all devices fails on every node.
