@@ -1,3 +1,5 @@
+//! Tests of what the scheduler learns about kinds whose watches end and begin again.
+
 use berth_framework::{ClusterEvent, Needs};
 use berth_telemetry::metrics::Metrics;
 

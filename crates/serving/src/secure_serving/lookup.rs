@@ -158,11 +158,11 @@ fn clients(published: &Data, provider: &Arc<CryptoProvider>) -> Result<Option<Ar
     TrustedAuthorities::read(CLIENT_CA, &authorities, provider).map(Some)
 }
 
-/// The front proxies; `None` if the cluster publishes no authorities for them. `current` are the front proxies until now.
+/// The front proxies; `None` if the cluster publishes no authorities for them. `current` has the front proxies so far.
 ///
 /// # Errors
-/// The content cannot be used, or the key with the names of the front proxies is missing now: without names, every certificate
-/// of the authorities would be a front proxy.
+/// The content cannot be used, or only the key with the names of the front proxies is missing now. Without names, every
+/// certificate of the authorities would be a front proxy.
 fn front_proxies(
     published: &Data,
     current: Option<&TrustedProxies>,
