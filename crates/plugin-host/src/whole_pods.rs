@@ -6,7 +6,6 @@
 use std::{fmt, sync::Arc};
 
 use tokio::sync::oneshot;
-use tracing::info;
 
 /// Asks the watches for whole pods.
 #[derive(Clone)]
@@ -21,7 +20,6 @@ impl WholePods {
 
     /// Requests whole pods. If pods are whole already, the answer comes at once.
     pub(crate) fn request(&self) -> oneshot::Receiver<()> {
-        info!("listing all pods again, because a plugin may read the JSON of pending pods from now on");
         let (answer, answered) = oneshot::channel();
         (self.0)(answer);
         answered

@@ -381,10 +381,12 @@ impl Registries {
         let (what, status) = (what.to_owned(), answer.status());
         let body = read_body(answer, MAX_MESSAGE).await.unwrap_or_default();
         let message = message(&body);
-        let has_credentials = self.credentials(at).await.is_ok_and(|it| it.is_some());
+        // Only this answer is worth the question, because a credential helper may ask its user for something.
+        let is_anonymous =
+            status == StatusCode::UNAUTHORIZED && !self.credentials(at).await.is_ok_and(|it| it.is_some());
         match status {
             StatusCode::NOT_FOUND => RegistryError::NotFound(what),
-            StatusCode::UNAUTHORIZED if !has_credentials => RegistryError::NoCredentials(what),
+            StatusCode::UNAUTHORIZED if is_anonymous => RegistryError::NoCredentials(what),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let from = self.secret_file(at).map(|file| format!(" of {}", file.display())).unwrap_or_default();
                 RegistryError::Forbidden { from, what, message }

@@ -81,8 +81,9 @@ struct Watching {
     read: BTreeSet<ObjectKind>,
     /// The kinds among these whose first list has not been answered yet.
     unlisted: BTreeSet<ObjectKind>,
-    /// The kinds with lists that were completed since new lists were last requested.
-    listed: BTreeSet<ObjectKind>,
+    /// The kinds with lists that were completed since new lists were last requested, with the names that the server
+    /// added.
+    listed: BTreeSet<KindRef>,
     /// The kinds that may not be listed.
     forbidden: BTreeSet<ObjectKind>,
     /// The kinds that were watched, and that have not been listed since their watches ended.
@@ -323,6 +324,7 @@ impl Watching {
     fn send_whole_pods(&mut self, answer: oneshot::Sender<()>) {
         match &mut self.whole_pods {
             WholePodsState::NotWanted => {
+                info!("listing all pods again, because plugins or extenders get the JSON of pending pods from now on");
                 self.watches.keep_pod_json();
                 self.whole_pods = WholePodsState::Listing(vec![answer]);
             }
@@ -368,11 +370,14 @@ impl Watching {
         info!(kind = watched_kinds::shown(kind), "no plugin needs this kind any more; ending its watch");
         self.watches.end(kind);
         self.missing.retain(|missing, _| !is_same_kind(missing, kind));
-        let object_kind = object_kind(kind);
-        for kinds in [&mut self.read, &mut self.unlisted, &mut self.listed, &mut self.forbidden] {
+        // Plugins may have named the kind only by its plural. Another plugin may name it otherwise.
+        let named = self.listed.iter().find(|listed| !listed.kind.is_empty() && is_same_kind(listed, kind));
+        let object_kind = object_kind(named.unwrap_or(kind));
+        self.listed.retain(|listed| !is_same_kind(listed, kind));
+        for kinds in [&mut self.read, &mut self.unlisted, &mut self.forbidden] {
             kinds.remove(&object_kind);
         }
-        // A kind that plugins named only by its plural was read by no plugin.
+        // Without a complete list, the scheduler may not know the kind of a plural. No plugin read this kind.
         if object_kind.kind.is_empty() {
             return None;
         }
@@ -445,7 +450,7 @@ impl Watching {
     fn is_complete(&mut self, kind: &KindRef) -> Option<Event> {
         let object_kind = object_kind(kind);
         self.unlisted.remove(&object_kind);
-        self.listed.insert(object_kind.clone());
+        self.listed.insert(kind.clone());
         let was_dropped = self.dropped.remove(&object_kind);
         if was_dropped {
             info!(kind = kind.plural, "the objects of this kind are listed again; retrying the pods that need them");
@@ -463,7 +468,8 @@ impl Watching {
     /// before keeps its known objects, as in kube-scheduler.
     fn go_without(&mut self, kind: &KindRef, rule: &str) -> Option<Event> {
         let object_kind = object_kind(kind);
-        if is_indispensable(&object_kind) || self.listed.contains(&object_kind) {
+        let is_listed = self.listed.iter().any(|listed| is_same_kind(listed, kind));
+        if is_indispensable(&object_kind) || is_listed {
             return None;
         }
         self.unlisted.remove(&object_kind);
@@ -512,3 +518,6 @@ fn resource(kind: &KindRef) -> String {
         resource => resource,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,9 @@ impl Proxies {
     /// The proxies that the environment of the process names.
     #[must_use]
     pub fn of_process() -> Self {
-        Self::from_variables(|name| env::var(name).ok())
+        // A value that is not text must not count as unset, because Berth would then bypass the proxy. The replacement
+        // characters make it an invalid address.
+        Self::from_variables(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
     /// The proxies that these variables name. The name in capital letters takes precedence, and an empty value counts as
@@ -238,9 +240,14 @@ mod tests {
 
     #[test]
     fn a_value_that_is_no_address_of_a_proxy_is_an_error_that_does_not_repeat_it() {
-        for value in
-            ["socks5://user:secret@proxy.example:1080", "http://", "http://user:se cret@proxy.example", "http://:1"]
-        {
+        for value in [
+            "socks5://user:secret@proxy.example:1080",
+            "http://",
+            "http://user:se cret@proxy.example",
+            "http://:1",
+            "http://proxy\u{fffd}.example",
+            "http://user:\u{fffd}@proxy.example",
+        ] {
             let error = chosen(&proxies(&[("https_proxy", value)]), "https://r.example").unwrap();
             assert!(error.starts_with("https_proxy is not the address of"), "{error}");
         }

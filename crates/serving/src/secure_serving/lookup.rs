@@ -22,6 +22,9 @@ use super::{
 /// either.
 const FIX: &str = "delete the ConfigMap: the API server creates it again with its own authorities";
 
+/// The key of the front proxies' names.
+const ALLOWED_NAMES: &str = "requestheader-allowed-names";
+
 /// The data of the ConfigMap.
 type Data = BTreeMap<String, String>;
 
@@ -125,7 +128,8 @@ fn take(tls: &CurrentTls, published: &Data) -> Result<Taken> {
             taken.replace(&mut trust.clients, CLIENT_CA, clients(published, &tls.provider));
         }
         if tls.serving.front_proxy.is_none() {
-            taken.replace(&mut trust.front_proxies, PROXY_CA, front_proxies(published, &tls.provider));
+            let proxies = front_proxies(published, trust.front_proxies.as_ref(), &tls.provider);
+            taken.replace(&mut trust.front_proxies, PROXY_CA, proxies);
         }
         (taken.clients, taken.front_proxies) = (trust.clients.is_some(), trust.front_proxies.is_some());
         taken
@@ -154,9 +158,21 @@ fn clients(published: &Data, provider: &Arc<CryptoProvider>) -> Result<Option<Ar
     TrustedAuthorities::read(CLIENT_CA, &authorities, provider).map(Some)
 }
 
-/// The front proxies; `None` if the cluster publishes no authorities for them.
-fn front_proxies(published: &Data, provider: &Arc<CryptoProvider>) -> Result<Option<TrustedProxies>> {
+/// The front proxies; `None` if the cluster publishes no authorities for them. `current` has the front proxies so far.
+///
+/// # Errors
+/// The content cannot be used, or only the key with the names of the front proxies is missing now. Without names, every
+/// certificate of the authorities would be a front proxy.
+fn front_proxies(
+    published: &Data,
+    current: Option<&TrustedProxies>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<TrustedProxies>> {
     let Some(authority) = authorities(published, PROXY_CA) else { return Ok(None) };
+    let has_names = published.get(ALLOWED_NAMES).is_some_and(|text| !text.is_empty());
+    if !has_names && current.is_some_and(|proxies| !proxies.settings.allowed_names.is_empty()) {
+        return Err(anyhow!("{}: the key is missing", published_under(ALLOWED_NAMES)));
+    }
     let authorities = TrustedAuthorities::read(PROXY_CA, &authority, provider)?;
     let settings = Arc::new(front_proxy(authority, published)?);
     Ok(Some(TrustedProxies { authorities, settings }))
@@ -166,18 +182,21 @@ fn authorities(published: &Data, key: &str) -> Option<Authorities> {
     published.get(key).filter(|pem| !pem.is_empty()).cloned().map(Authorities::Pem)
 }
 
-/// Reads the settings of front proxies. A list that is missing is empty.
+/// Reads the settings of front proxies. A list that is missing or null is empty.
 ///
 /// # Errors
 /// A list is not a list of texts in JSON.
 fn front_proxy(authority: Authorities, published: &Data) -> Result<FrontProxy> {
     let list = |key: &str| match published.get(key).filter(|text| !text.is_empty()) {
-        Some(text) => serde_json::from_str::<Vec<String>>(text).with_context(|| published_under(key)),
+        Some(text) => {
+            let list = serde_json::from_str::<Option<Vec<String>>>(text).with_context(|| published_under(key))?;
+            anyhow::Ok(list.unwrap_or_default())
+        }
         None => Ok(Vec::new()),
     };
     Ok(FrontProxy {
         authority,
-        allowed_names: list("requestheader-allowed-names")?,
+        allowed_names: list(ALLOWED_NAMES)?,
         username_headers: list("requestheader-username-headers")?,
         uid_headers: list("requestheader-uid-headers")?,
         group_headers: list("requestheader-group-headers")?,
@@ -194,8 +213,6 @@ mod tests {
 
     use super::*;
     use crate::secure_serving::SecureServing;
-
-    const ALLOWED_NAMES: &str = "requestheader-allowed-names";
 
     fn authority() -> String {
         let authority = rcgen::generate_simple_self_signed(["authority.example".to_owned()]);
@@ -219,6 +236,7 @@ mod tests {
         let published = data(&[
             (ALLOWED_NAMES, "[\"front-proxy-client\"]"),
             ("requestheader-username-headers", "[\"X-Remote-User\"]"),
+            ("requestheader-group-headers", "null"),
             ("requestheader-extra-headers-prefix", "[\"X-Remote-Extra-\"]"),
         ]);
         let proxy = front_proxy(Authorities::Pem(String::new()), &published).expect("lists");
@@ -245,6 +263,7 @@ mod tests {
             (PROXY_CA, "no PEM", "key requestheader-client-ca-file: it contains no certificate"),
             // Without allowed names, every certificate of the authority would do.
             (ALLOWED_NAMES, "front", "key requestheader-allowed-names: "),
+            (ALLOWED_NAMES, "", "key requestheader-allowed-names: the key is missing"),
         ] {
             let mut bad = good.clone();
             bad.insert(key.to_owned(), text.to_owned());
