@@ -176,7 +176,8 @@ pub struct Removal {
 /// The answer of a PostFilter plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostFilterOutcome {
-    /// Success ends PostFilter. `Unschedulable` lets the next plugin try. Any other status ends PostFilter too.
+    /// Success ends PostFilter. `Unschedulable` and `Pending` let the next plugin try. Any other status ends PostFilter
+    /// too. After an error, the nominations of earlier plugins do not count.
     pub status: Status,
     /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
     pub nominate: Option<Option<NodeIdx>>,

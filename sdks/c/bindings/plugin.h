@@ -1227,8 +1227,9 @@ typedef struct {
 } exports_berth_scheduler_post_filter_list_effect_t;
 
 typedef struct exports_berth_scheduler_post_filter_outcome_t {
-  // After `success`, no further PostFilter plugin is called. After `unschedulable`, the next PostFilter plugin is
-  // called.
+  // After `success`, no further PostFilter plugin is called. After `unschedulable` or `pending`, the next PostFilter
+  // plugin is called. Any other code ends PostFilter for this pod. After an error, the pod keeps its nomination,
+  // whatever earlier plugins answered.
   exports_berth_scheduler_post_filter_status_t   status;
   exports_berth_scheduler_post_filter_nomination_t   nomination;
   exports_berth_scheduler_post_filter_list_effect_t   effects;

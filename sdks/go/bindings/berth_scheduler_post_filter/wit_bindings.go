@@ -63,8 +63,9 @@ func MakeNominationNode(value uint32) Nomination {
 }
 
 type Outcome struct {
-	// After `success`, no further PostFilter plugin is called. After `unschedulable`, the next PostFilter plugin is
-	// called.
+	// After `success`, no further PostFilter plugin is called. After `unschedulable` or `pending`, the next PostFilter
+	// plugin is called. Any other code ends PostFilter for this pod. After an error, the pod keeps its nomination,
+	// whatever earlier plugins answered.
 	Status     berth_scheduler_types.Status
 	Nomination Nomination
 	Effects    []berth_scheduler_types.Effect
