@@ -202,7 +202,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.json");
         for (name, problem) in [
-            ("that-nobody-has", "docker-credential-that-nobody-has, which is not in a folder of PATH"),
+            (
+                "that-nobody-has",
+                "docker-credential-that-nobody-has, which is not in a folder of PATH, or names an interpreter that does not \
+                 exist",
+            ),
             ("/../x", "docker-credential-/../x, which is a path, not the name of a program"),
         ] {
             fs::write(&file, format!(r#"{{"auths": {{"r.example": {{}}}}, "credsStore": "{name}"}}"#)).unwrap();

@@ -23,7 +23,7 @@ const TIME: Duration = Duration::from_secs(60);
 const MAX_ANSWER: u64 = 64 << 10;
 
 /// The answer of a helper that has no credentials for the registry.
-const NOT_FOUND: &str = "credentials not found in native keychain";
+const NO_CREDENTIALS: &str = "credentials not found in native keychain";
 
 /// The user name beside which the secret is not a password, but is exchanged for one.
 const IDENTITY_TOKEN: &str = "<token>";
@@ -33,8 +33,9 @@ const IDENTITY_TOKEN: &str = "<token>";
 pub enum HelperError {
     #[error("is a path, not the name of a program")]
     Path,
-    #[error("is not in a folder of PATH")]
-    NotFound,
+    /// The system has one error for both cases.
+    #[error("is not in a folder of PATH, or names an interpreter that does not exist")]
+    NoProgram,
     #[error("cannot be run: {reason}")]
     NotRun { reason: String },
     #[error("did not answer within {} s", TIME.as_secs())]
@@ -62,7 +63,7 @@ pub(super) async fn ask(program: &str, server: &str) -> Result<Option<Answer>, H
     if !status.success() {
         let message = String::from_utf8_lossy(&output);
         let message = message.trim().lines().next().unwrap_or("it gave no reason");
-        if message == NOT_FOUND {
+        if message == NO_CREDENTIALS {
             return Ok(None);
         }
         return Err(HelperError::Failed { status, reason: message.chars().take(200).collect() });
@@ -78,7 +79,7 @@ pub(super) async fn ask(program: &str, server: &str) -> Result<Option<Answer>, H
 impl From<io::Error> for HelperError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::NotFound => Self::NoProgram,
             _ => Self::NotRun { reason: error.to_string() },
         }
     }
@@ -106,12 +107,18 @@ mod tests {
 
     /// The answer of a helper with this script.
     async fn answer(script: &str) -> Result<Option<(String, String)>, HelperError> {
+        answer_from("/bin/sh", script).await
+    }
+
+    /// The answer of a helper with this script, which `interpreter` runs.
+    async fn answer_from(interpreter: &str, script: &str) -> Result<Option<(String, String)>, HelperError> {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("docker-credential-test");
         // Another process writes the file: while this process has a file open to write, a child of another test may have it,
         // too, and the kernel refuses to run it.
-        let write = "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";
-        let written = Command::new("sh").arg("-c").arg(write).arg(&program).arg(script).status().await.unwrap();
+        let write = "printf '#!%s\\n%s\\n' \"$1\" \"$2\" > \"$0\" && chmod 755 \"$0\"";
+        let mut writer = Command::new("sh");
+        let written = writer.arg("-c").arg(write).arg(&program).args([interpreter, script]).status().await.unwrap();
         assert!(written.success());
         let answer = ask(&program.display().to_string(), "registry.example").await;
         answer.map(|found| found.map(|Answer { username, secret }| (username, secret)))
@@ -137,7 +144,13 @@ mod tests {
         let token = answer(r#"echo '{"Username":"<token>","Secret":"hidden"}'"#).await;
         assert_eq!(token, Err(HelperError::IdentityToken));
         let missing = ask("docker-credential-that-nobody-has", "registry.example").await;
-        assert_eq!(missing.map(|_| ()), Err(HelperError::NotFound));
+        assert_eq!(missing.map(|_| ()), Err(HelperError::NoProgram));
+    }
+
+    #[tokio::test]
+    async fn a_missing_interpreter_is_not_reported_as_a_missing_program_alone() {
+        let error = answer_from("/nowhere/interpreter", "exit 0").await.unwrap_err();
+        assert_eq!(error.to_string(), "is not in a folder of PATH, or names an interpreter that does not exist");
     }
 
     /// The clock of this test jumps to the time limit as soon as only the helper is waited for.
