@@ -35,7 +35,8 @@ pub(super) struct InvalidProxy {
     variable: &'static str,
 }
 
-/// An entry of `NO_PROXY`. Hosts are in lower case, and no port stands for every port.
+/// An entry of `NO_PROXY`. Hosts are in lower case, addresses of IPv4 in the form of IPv6 are addresses of IPv4, and no
+/// port stands for every port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Exception {
     Everything,
@@ -96,7 +97,7 @@ impl Proxies {
 
     fn is_excepted(&self, target: &Uri) -> bool {
         let host = target.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
-        let address: Option<IpAddr> = host.parse().ok();
+        let address = host.parse::<IpAddr>().ok().map(|address| address.to_canonical());
         let is_loopback = host == "localhost" || address.is_some_and(|address| address.is_loopback());
         is_loopback || self.exceptions.iter().any(|exception| exception.covers(&host, address, port_of(target)))
     }
@@ -108,6 +109,7 @@ impl Proxy {
     fn parse(variable: &'static str, value: &str) -> Result<Self, InvalidProxy> {
         let value = value.trim();
         let (scheme, rest) = value.split_once("://").unwrap_or(("http", value));
+        let scheme = scheme.to_ascii_lowercase();
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let address = match authority.rsplit_once('@') {
             // As in Go, a password may contain an `@`.
@@ -140,7 +142,7 @@ impl Exception {
         if let Some((network, n_bits)) = entry.split_once('/') {
             let (network, n_bits) = (network.parse::<IpAddr>().ok()?, n_bits.parse::<u32>().ok()?);
             let width = if network.is_ipv4() { 32 } else { 128 };
-            return (n_bits <= width).then_some(Self::Network { network, n_bits });
+            return (n_bits <= width).then(|| Self::network(network, n_bits));
         }
         let (host, port) = match entry.rsplit_once(':') {
             // An IPv6 address with a port has brackets.
@@ -148,8 +150,8 @@ impl Exception {
             Some(_) | None => (entry.as_str(), None),
         };
         let host = host.trim_matches(['[', ']']);
-        if let Ok(address) = host.parse() {
-            return Some(Self::Address { address, port });
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Some(Self::Address { address: address.to_canonical(), port });
         }
         let domain = host.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(host);
         let has_domain_itself = !domain.starts_with('.');
@@ -157,6 +159,17 @@ impl Exception {
         (suffix != ".").then_some(Self::Domain { suffix, has_domain_itself, port })
     }
 
+    /// As in Go, a network of IPv4 addresses in the form of IPv6 is a network of IPv4.
+    fn network(network: IpAddr, n_bits: u32) -> Self {
+        match (network.to_canonical(), n_bits.checked_sub(96)) {
+            (canonical @ IpAddr::V4(_), Some(n_bits)) if network.is_ipv6() => {
+                Self::Network { network: canonical, n_bits }
+            }
+            (IpAddr::V4(_) | IpAddr::V6(_), _) => Self::Network { network, n_bits },
+        }
+    }
+
+    /// `address` is the address that `host` is, in its canonical form.
     fn covers(&self, host: &str, address: Option<IpAddr>, port: u16) -> bool {
         let is_at = |only: Option<u16>| only.is_none_or(|only| only == port);
         match self {
@@ -229,7 +242,12 @@ mod tests {
 
     #[test]
     fn a_proxy_is_shown_without_its_credentials() {
-        for value in ["http://user:pa%40ss@proxy.example:3128", "user:pa@ss@proxy.example:3128"] {
+        let addresses = [
+            "http://user:pa%40ss@proxy.example:3128",
+            "HTTP://user:pa%40ss@proxy.example:3128",
+            "user:pa@ss@proxy.example:3128",
+        ];
+        for value in addresses {
             let named = proxies(&[("HTTPS_PROXY", value)]);
             let proxy = named.proxy_for(&Uri::from_static("https://r.example")).unwrap().unwrap();
             assert_eq!(proxy.authorization.as_ref().unwrap(), "Basic dXNlcjpwYUBzcw==");
@@ -278,6 +296,11 @@ mod tests {
             ("https://[fd00::1]", "fd00::/8"),
             ("https://[fd00::1]", "[fd00::1]:443"),
             ("https://[fd00::1]", "fd00::1"),
+            ("https://[::ffff:127.0.0.1]", ""),
+            ("https://[::ffff:10.1.2.3]", "10.0.0.0/8"),
+            ("https://[::ffff:10.1.2.3]", "10.1.2.3"),
+            ("https://10.1.2.3", "::ffff:10.1.2.3"),
+            ("https://10.1.2.3", "::ffff:10.0.0.0/104"),
         ] {
             assert!(is_direct(target, no_proxy), "{target} with {no_proxy:?}");
         }
@@ -291,6 +314,8 @@ mod tests {
             ("https://11.1.2.3", "10.0.0.0/8"),
             ("https://10.1.2.3", "10.1.2.3:5000"),
             ("https://[fd00::1]", "10.0.0.0/8,10.0.0.0/64"),
+            ("https://[::ffff:10.1.2.3]", "::/0"),
+            ("https://11.1.2.3", "::ffff:10.0.0.0/104"),
         ] {
             assert!(!is_direct(target, no_proxy), "{target} with {no_proxy:?}");
         }
