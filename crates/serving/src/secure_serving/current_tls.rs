@@ -73,7 +73,7 @@ impl CurrentTls {
         Arc::clone(&self.tls.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the trusted authorities.
+    /// Changes the trusted authorities. If they stay equal, the settings stay, too, and clients can resume their sessions.
     ///
     /// # Errors
     /// The server cannot use the authorities. Then nothing changes.
@@ -81,8 +81,10 @@ impl CurrentTls {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut trust = parts.trust.clone();
         let result = change(&mut trust);
-        let names = Arc::clone(&parts.names);
-        self.replace(&mut parts, Parts { names, trust })?;
+        if trust != parts.trust {
+            let names = Arc::clone(&parts.names);
+            self.replace(&mut parts, Parts { names, trust })?;
+        }
         Ok(result)
     }
 

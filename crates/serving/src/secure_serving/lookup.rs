@@ -256,7 +256,9 @@ mod tests {
         let good = data(&[(CLIENT_CA, &clients), (PROXY_CA, &proxies), (ALLOWED_NAMES, "[\"front\"]")]);
         let taken = take_in(&tls, &good);
         assert!(taken.has_changed && taken.clients && taken.front_proxies && taken.unusable.is_empty(), "{taken:?}");
+        let settings = tls.get();
         assert!(!take_in(&tls, &good).has_changed);
+        assert!(Arc::ptr_eq(&settings, &tls.get()), "connections need no other settings");
         for (key, text, part) in [
             (CLIENT_CA, "no PEM", "extension-apiserver-authentication, key client-ca-file: it contains no certificate"),
             (CLIENT_CA, "", "key client-ca-file: it contains no certificate"),

@@ -26,7 +26,7 @@ pub(super) const NAMESPACE: &str = "kube-system";
 pub(super) const CONFIG_MAP: &str = "extension-apiserver-authentication";
 
 /// The trusted authorities. `None` vouches for no certificate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trust {
     pub(super) clients: Option<Arc<TrustedAuthorities>>,
     pub(super) front_proxies: Option<TrustedProxies>,
