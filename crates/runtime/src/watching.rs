@@ -84,8 +84,8 @@ struct Watching {
     /// The kinds with lists that were completed since new lists were last requested, with the names that the server
     /// added.
     listed: BTreeSet<KindRef>,
-    /// The kinds that may not be listed.
-    forbidden: BTreeSet<ObjectKind>,
+    /// The kinds that may not be listed, with the names that the server added.
+    forbidden: BTreeSet<KindRef>,
     /// The kinds that were watched, and that have not been listed since their watches ended.
     dropped: BTreeSet<ObjectKind>,
     whole_pods: WholePodsState,
@@ -260,8 +260,7 @@ impl Watching {
             if self.is_listed() {
                 match self.progress {
                     Progress::Listing => {
-                        let n_listed = self.kinds.n_open() + 2 - self.forbidden.len();
-                        info!(kinds = n_listed, forbidden = self.forbidden.len(), "initial lists complete");
+                        info!(kinds = self.n_listed(), forbidden = self.forbidden.len(), "initial lists complete");
                         self.progress = Progress::StandingBy;
                         health.synced();
                         turn.listed();
@@ -371,13 +370,16 @@ impl Watching {
         self.watches.end(kind);
         self.missing.retain(|missing, _| !is_same_kind(missing, kind));
         // Plugins may have named the kind only by its plural. Another plugin may name it otherwise.
-        let named = self.listed.iter().find(|listed| !listed.kind.is_empty() && is_same_kind(listed, kind));
+        let mut answered = self.listed.iter().chain(&self.forbidden);
+        let named = answered.find(|known| !known.kind.is_empty() && is_same_kind(known, kind));
         let object_kind = object_kind(named.unwrap_or(kind));
-        self.listed.retain(|listed| !is_same_kind(listed, kind));
-        for kinds in [&mut self.read, &mut self.unlisted, &mut self.forbidden] {
+        for kinds in [&mut self.listed, &mut self.forbidden] {
+            kinds.retain(|known| !is_same_kind(known, kind));
+        }
+        for kinds in [&mut self.read, &mut self.unlisted] {
             kinds.remove(&object_kind);
         }
-        // Without a complete list, the scheduler may not know the kind of a plural. No plugin read this kind.
+        // Without an answer of the server, the scheduler may not know the kind of a plural. No plugin read this kind.
         if object_kind.kind.is_empty() {
             return None;
         }
@@ -456,7 +458,8 @@ impl Watching {
             info!(kind = kind.plural, "the objects of this kind are listed again; retrying the pods that need them");
             self.read.insert(object_kind.clone());
         }
-        if self.forbidden.remove(&object_kind) {
+        if self.is_forbidden(&object_kind) {
+            self.forbidden.retain(|forbidden| self::object_kind(forbidden) != object_kind);
             info!(kind = kind.plural, "this kind can be listed now; retrying the pods that need it");
         } else if !was_dropped {
             return None;
@@ -473,9 +476,10 @@ impl Watching {
             return None;
         }
         self.unlisted.remove(&object_kind);
-        if !self.forbidden.insert(object_kind.clone()) {
+        if self.is_forbidden(&object_kind) {
             return None;
         }
+        self.forbidden.insert(kind.clone());
         let dispensable_for = dispensable_for(&object_kind);
         let without = dispensable_for.join(", ");
         warn!(
@@ -484,6 +488,16 @@ impl Watching {
         );
         let reason = format!("the scheduler may not list {}: its ClusterRole lacks {rule}", kind.plural);
         Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })
+    }
+
+    fn is_forbidden(&self, kind: &ObjectKind) -> bool {
+        self.forbidden.iter().any(|forbidden| object_kind(forbidden) == *kind)
+    }
+
+    /// The number of kinds that are watched and may be listed, with pods and nodes.
+    fn n_listed(&self) -> usize {
+        let is_forbidden = |kind: &&KindRef| self.forbidden.iter().any(|forbidden| is_same_kind(forbidden, kind));
+        self.kinds.open().filter(|kind| !is_forbidden(kind)).count() + 2
     }
 
     fn is_listed(&self) -> bool {

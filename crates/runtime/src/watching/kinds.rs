@@ -124,8 +124,9 @@ impl WatchedKinds {
         self.kinds.iter().any(|(known, it)| it.is_needed() && is_same_kind(known, &kind))
     }
 
-    pub(super) fn n_open(&self) -> usize {
-        self.kinds.values().filter(|it| it.watch == WatchState::Open).count()
+    /// The kinds that are watched.
+    pub(super) fn open(&self) -> impl Iterator<Item = &KindRef> {
+        self.kinds.iter().filter(|(_, it)| it.watch == WatchState::Open).map(|(kind, _)| kind)
     }
 
     /// The names of the plugins and extenders that need the kind, for the log.
@@ -236,7 +237,7 @@ mod tests {
         assert!(kinds.is_ending(&ox));
         kinds.ended(&ox);
         assert_eq!(shown(&kinds.begin()), ["Ox"]);
-        assert_eq!((kinds.is_ending(&ox), kinds.n_open()), (false, 1));
+        assert_eq!((kinds.is_ending(&ox), kinds.open().count()), (false, 1));
     }
 
     #[test]

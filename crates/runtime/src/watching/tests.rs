@@ -34,6 +34,22 @@ fn is_unlisted(event: &Event) -> bool {
     matches!(event, Event::KindUnlisted { kind, .. } if kind.kind == "Ox")
 }
 
+#[tokio::test]
+async fn a_kind_that_may_not_be_listed_is_forgotten_with_its_watch() {
+    let mut watching = watching();
+    let by_plural = KindRef::of_resource(PLURAL).expect("a kind");
+    let named = Arc::new(KindRef { kind: "Ox".to_owned(), ..by_plural.clone() });
+    assert!(watching.take_request(WatchRequest::Serving(vec![hears_oxen()])).is_empty());
+    let refused = watching.take(WatchEvent::Forbidden { kind: Arc::clone(&named), rule: "list".to_owned() });
+    assert!(refused.is_some_and(|event| is_unlisted(&event)));
+    assert_eq!(watching.n_listed(), 2, "pods and nodes");
+
+    let events = watching.take_request(WatchRequest::Serving(vec![]));
+    assert!(events.len() == 1 && is_unlisted(&events[0]));
+    assert!(watching.take(WatchEvent::Ended { kind: Arc::new(by_plural) }).is_none());
+    assert_eq!((watching.n_listed(), watching.forbidden.len()), (2, 0));
+}
+
 /// Another plugin may read the kind later under its name. This plugin must not judge pods without the objects.
 #[tokio::test]
 async fn a_kind_that_was_named_by_its_plural_is_unlisted_when_its_watch_ends() {
