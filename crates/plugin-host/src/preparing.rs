@@ -8,7 +8,8 @@ use std::{
 use berth_scheduler::{Event, HostObjects, Preparation, Prepared};
 use tokio::sync::mpsc;
 
-/// Runs a preparation on another thread. The result goes to `events`.
+/// Runs a preparation on another thread. The result goes to `events`. Before, the thread calls `until_announced`, which
+/// waits until the scheduling thread's channel has the events that must come before the result.
 ///
 /// # Errors
 /// No thread can be started. The error is the result of the preparation.
@@ -16,6 +17,7 @@ pub fn prepare(
     preparation: Preparation,
     objects: &HostObjects,
     events: &mpsc::WeakSender<Event>,
+    until_announced: impl FnOnce() + Send + 'static,
 ) -> Result<(), Box<Prepared>> {
     // A copy would take time that the caller may not have.
     let shared = Arc::new(Mutex::new(Some(preparation)));
@@ -25,6 +27,7 @@ pub fn prepare(
         let spare = preparation.clone();
         let prepared = catch_unwind(AssertUnwindSafe(|| preparation.run()));
         let prepared = prepared.unwrap_or_else(|_| spare.failed("preparing an instance panicked"));
+        until_announced();
         // The scheduling thread ends before its channel only if the process ends.
         if let Some(events) = events.upgrade() {
             let _ = events.blocking_send(Event::plugin_prepared(&objects, prepared));

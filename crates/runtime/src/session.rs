@@ -252,7 +252,14 @@ impl Session {
                 .with_objects(clients.objects.clone())
                 .with_traces(traces.sampling()),
             sources: Sources { events: incoming, faults, follow },
-            outlets: Outlets::new(actions, plugins.inbox.0.clone(), &events, clients.objects.clone(), traces.clone()),
+            outlets: Outlets::new(
+                actions,
+                plugins.inbox.0.clone(),
+                &events,
+                watch_requests.clone(),
+                clients.objects.clone(),
+                traces.clone(),
+            ),
             metrics: Arc::clone(metrics),
             history: sinks.history.clone(),
             health: health.clone(),

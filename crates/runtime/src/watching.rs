@@ -1,15 +1,17 @@
 //! The watches of the session: pods and nodes, and every kind that a plugin reads or registers events for.
 //!
 //! A kind that no plugin needs any more is no longer watched, and the scheduler drops its objects. From then on, the
-//! kind counts as unlisted: a plugin that reads it later judges pods only after a new list.
+//! kind counts as unlisted: a plugin that reads it later judges pods only after a new list. A kind also counts as
+//! unlisted from the time when the first plugin that reads it comes, until its first list is complete.
 //!
-//! Scheduling begins when all of these objects are listed. Scheduling does not wait for a kind that the scheduler may
-//! not list: the scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods, nodes and
-//! namespaces concern every pod, so scheduling waits for their lists.
+//! Scheduling begins when all objects that the first plugins read are listed. Scheduling does not wait for a kind that
+//! the scheduler may not list: the scheduler decides which pods need the kind (`berth_framework::UnlistedKinds`). Pods,
+//! nodes and namespaces concern every pod, so scheduling waits for their lists.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem::replace,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -67,6 +69,9 @@ pub(crate) enum WatchRequest {
     PodsAgain,
     /// Pending pods are sent with their whole JSON from now on. The sender gets a message when all of them were sent.
     WholePods(oneshot::Sender<()>),
+    /// The sender gets a message when all earlier requests were taken, and the scheduler's channel has the events that
+    /// follow from them.
+    Taken(oneshot::Sender<()>),
 }
 
 /// Converts watch events to the scheduler's events, and begins and ends watches when plugins need other kinds.
@@ -86,8 +91,9 @@ struct Watching {
     listed: BTreeSet<KindRef>,
     /// The kinds that may not be listed, with the names that the server added.
     forbidden: BTreeSet<KindRef>,
-    /// The kinds that were watched, and that have not been listed since their watches ended.
-    dropped: BTreeSet<ObjectKind>,
+    /// The kinds that the scheduler counts as unlisted until their next lists are complete: the kinds that were not
+    /// listed when the first plugin came that reads them, and the kinds whose watches ended.
+    awaited: BTreeSet<ObjectKind>,
     whole_pods: WholePodsState,
     pods_synced: bool,
     nodes_synced: bool,
@@ -167,6 +173,10 @@ impl WatchPlan {
                 // No pod has been sent without its JSON. The caller ends only if the process ends.
                 let _ = answer.send(());
             }
+            WatchRequest::Taken(answer) => {
+                // The caller ends only if the process ends.
+                let _ = answer.send(());
+            }
         }
     }
 
@@ -189,7 +199,8 @@ impl WatchPlan {
         informers: Arc<Informers>,
         Begin { plugins, mut turn }: Begin,
     ) {
-        if timeout(PLUGINS_FIRST, plugins).await.is_err() {
+        let plugins = pin!(timeout(PLUGINS_FIRST, plugins));
+        if self.take_until(plugins, &mut requests).await.is_err() {
             warn!("some plugins are still loading; scheduling starts without them and follows their failurePolicy");
         }
         loop {
@@ -200,6 +211,21 @@ impl WatchPlan {
             }
         }
         Watching::start(&client, self, informers).run(events, requests, health, turn).await;
+    }
+
+    /// Takes requests until the future is done. Plugins may wait for the answers before they serve.
+    async fn take_until<F: Future + Unpin>(
+        &mut self,
+        mut done: F,
+        requests: &mut mpsc::UnboundedReceiver<WatchRequest>,
+    ) -> F::Output {
+        loop {
+            tokio::select! {
+                biased;
+                Some(request) = requests.recv() => self.take(request),
+                output = &mut done => return output,
+            }
+        }
     }
 }
 
@@ -212,7 +238,7 @@ impl Watching {
         let watches = spawn_watches(client, watches, &sink);
         let progress = Progress::Listing;
         let unlisted = read.clone();
-        let (listed, forbidden, dropped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (listed, forbidden, awaited) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (pods_synced, nodes_synced) = (false, false);
         Self {
             watched,
@@ -224,7 +250,7 @@ impl Watching {
             unlisted,
             listed,
             forbidden,
-            dropped,
+            awaited,
             whole_pods: if pod_json { WholePodsState::Listing(Vec::new()) } else { WholePodsState::NotWanted },
             pods_synced,
             nodes_synced,
@@ -313,11 +339,34 @@ impl Watching {
                 self.send_whole_pods(answer);
                 return Vec::new();
             }
+            WatchRequest::Taken(answer) => {
+                // The caller ends only if the process ends.
+                let _ = answer.send(());
+                return Vec::new();
+            }
         };
         self.tell_missing_to(&new);
+        let mut events: Vec<Event> = new.iter().filter_map(|(kind, _)| self.await_list(kind)).collect();
         self.begin_needed();
         let ending = self.kinds.end();
-        ending.iter().filter_map(|kind| self.end(kind)).collect()
+        events.extend(ending.iter().filter_map(|kind| self.end(kind)));
+        events
+    }
+
+    /// The event that a kind with a new user is unlisted; `None` if no user reads the kind, its list is complete,
+    /// scheduling does not begin before the list is, or the scheduler counts the kind as unlisted already.
+    fn await_list(&mut self, kind: &KindRef) -> Option<Event> {
+        let object_kind = object_kind(kind);
+        let is_listed = self.listed.iter().any(|listed| is_same_kind(listed, kind));
+        if !self.kinds.is_read(kind)
+            || is_listed
+            || self.unlisted.contains(&object_kind)
+            || self.is_forbidden(&object_kind)
+            || !self.awaited.insert(object_kind.clone())
+        {
+            return None;
+        }
+        Some(is_incomplete(kind, object_kind))
     }
 
     fn send_whole_pods(&mut self, answer: oneshot::Sender<()>) {
@@ -383,10 +432,8 @@ impl Watching {
         if object_kind.kind.is_empty() {
             return None;
         }
-        self.dropped.insert(object_kind.clone());
-        let reason = format!("the list of {} is not complete yet", kind.likely_plural());
-        let unlisted = UnlistedKind { reason, dispensable_for: Vec::new() };
-        Some(Event::KindUnlisted { kind: object_kind, unlisted })
+        self.awaited.insert(object_kind.clone());
+        Some(is_incomplete(kind, object_kind))
     }
 
     /// Handles the end of a watch. The kind is watched again if a plugin has come that needs it.
@@ -453,15 +500,15 @@ impl Watching {
         let object_kind = object_kind(kind);
         self.unlisted.remove(&object_kind);
         self.listed.insert(kind.clone());
-        let was_dropped = self.dropped.remove(&object_kind);
-        if was_dropped {
-            info!(kind = kind.plural, "the objects of this kind are listed again; retrying the pods that need them");
+        let was_awaited = self.awaited.remove(&object_kind);
+        if was_awaited {
+            info!(kind = kind.plural, "the objects of this kind are listed; retrying the pods that need them");
             self.read.insert(object_kind.clone());
         }
         if self.is_forbidden(&object_kind) {
             self.forbidden.retain(|forbidden| self::object_kind(forbidden) != object_kind);
             info!(kind = kind.plural, "this kind can be listed now; retrying the pods that need it");
-        } else if !was_dropped {
+        } else if !was_awaited {
             return None;
         }
         Some(Event::KindListed(object_kind))
@@ -514,6 +561,12 @@ fn tell_missing(kind: &KindRef, plugins: &str, reason: &str) {
         fix,
         "the API server does not serve a kind that plugins read; the plugins see no objects of this kind"
     );
+}
+
+/// The event that a kind is unlisted until its next list is complete.
+fn is_incomplete(kind: &KindRef, object_kind: ObjectKind) -> Event {
+    let reason = format!("the list of {} is not complete yet", kind.likely_plural());
+    Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for: Vec::new() } }
 }
 
 fn object_kind(kind: &KindRef) -> ObjectKind {

@@ -48,7 +48,7 @@ async fn the_watch_of_a_kind_ends_with_its_last_reader() {
     cluster.create(&pod("late", "100m", "16Mi")).await;
     tells("late", "is missing").await;
     place(&file, &shows_objects("Shows", "v1", "ConfigMap").expect("a component"));
-    scheduler.process.line("the objects of this kind are listed again").await;
+    scheduler.process.line("the objects of this kind are listed; retrying").await;
     tells("late", "the-second-text").await;
     scheduler.until("/metrics", is_watched).await;
 }

@@ -8,9 +8,12 @@ use std::collections::VecDeque;
 
 use berth_plugin_host::{Message, prepare};
 use berth_scheduler::{Action, Event, HostObjects};
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 
-use crate::{executor::Task, traces::Traces};
+use crate::{executor::Task, traces::Traces, watching::WatchRequest};
 
 /// The channels out of the scheduling thread.
 pub(crate) struct Outlets {
@@ -18,6 +21,7 @@ pub(crate) struct Outlets {
     supervisor: Outlet<Message>,
     /// The channel for prepared instances. The sender is weak, because the thread must not keep its own channel open.
     events: mpsc::WeakSender<Event>,
+    watch_requests: mpsc::UnboundedSender<WatchRequest>,
     objects: HostObjects,
     traces: Traces,
 }
@@ -33,11 +37,12 @@ impl Outlets {
         executor: mpsc::Sender<Task>,
         supervisor: mpsc::Sender<Message>,
         events: &mpsc::Sender<Event>,
+        watch_requests: mpsc::UnboundedSender<WatchRequest>,
         objects: HostObjects,
         traces: Traces,
     ) -> Self {
-        let events = events.downgrade();
-        Self { executor: Outlet::new(executor), supervisor: Outlet::new(supervisor), events, objects, traces }
+        let (executor, supervisor) = (Outlet::new(executor), Outlet::new(supervisor));
+        Self { executor, supervisor, events: events.downgrade(), watch_requests, objects, traces }
     }
 
     /// Sends these actions. The returned events must be handled immediately.
@@ -52,8 +57,9 @@ impl Outlets {
                     self.supervisor.backlog.push_back(Message::Supervise(supervision));
                 }
                 Action::PreparePlugin { preparation, .. } => {
+                    let until_announced = until_kinds_are_announced(self.watch_requests.clone());
                     if let Some(preparation) = self.objects.take(preparation)
-                        && let Err(failed) = prepare(preparation, &self.objects, &self.events)
+                        && let Err(failed) = prepare(preparation, &self.objects, &self.events, until_announced)
                     {
                         answers.push(Event::plugin_prepared(&self.objects, *failed));
                     }
@@ -76,6 +82,18 @@ impl Outlets {
             () = self.executor.room(), if !self.executor.backlog.is_empty() => {}
             () = self.supervisor.room(), if !self.supervisor.backlog.is_empty() => {}
             else => std::future::pending().await,
+        }
+    }
+}
+
+/// Waits until the scheduler's channel has the events about the kinds that an earlier request for watches named. A kind
+/// that is not listed yet must count as unlisted before a plugin that reads the kind serves.
+fn until_kinds_are_announced(watch_requests: mpsc::UnboundedSender<WatchRequest>) -> impl FnOnce() + Send + 'static {
+    move || {
+        let (answer, answered) = oneshot::channel();
+        // The watch of the cluster ends before the thread of a preparation only if the process ends.
+        if watch_requests.send(WatchRequest::Taken(answer)).is_ok() {
+            let _ = answered.blocking_recv();
         }
     }
 }
@@ -129,6 +147,15 @@ mod tests {
         Action::Supervise(Supervision::Swapped { scheduler_name, plugin, version, result: Ok(()), n_released: 0 })
     }
 
+    fn outlets(
+        executor: mpsc::Sender<Task>,
+        supervisor: mpsc::Sender<Message>,
+        events: &mpsc::Sender<Event>,
+    ) -> Outlets {
+        let (watch_requests, _) = mpsc::unbounded_channel();
+        Outlets::new(executor, supervisor, events, watch_requests, HostObjects::default(), Traces::default())
+    }
+
     fn swapped_plugin(message: Option<Message>) -> String {
         match message {
             Some(Message::Supervise(Supervision::Swapped { plugin, .. })) => plugin,
@@ -141,7 +168,7 @@ mod tests {
         let (executor, mut tasks) = mpsc::channel(8);
         let (supervisor, mut inbox) = mpsc::channel(1);
         let (events, _received) = mpsc::channel(1);
-        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default(), Traces::default());
+        let mut outlets = outlets(executor, supervisor, &events);
         assert!(outlets.hand_over([swapped("A"), swapped("B"), swapped("C"), notice()]).is_empty());
         assert!(!outlets.is_empty(), "two wait for the supervisor");
         assert!(matches!(tasks.recv().await, Some(Task::Notice(_))), "the executor has room");
@@ -160,7 +187,7 @@ mod tests {
         let (executor, tasks) = mpsc::channel(1);
         let (supervisor, inbox) = mpsc::channel(1);
         let (events, _received) = mpsc::channel(1);
-        let mut outlets = Outlets::new(executor, supervisor, &events, HostObjects::default(), Traces::default());
+        let mut outlets = outlets(executor, supervisor, &events);
         drop((tasks, inbox));
         outlets.hand_over([swapped("A"), notice(), notice()]);
         assert!(outlets.is_empty());

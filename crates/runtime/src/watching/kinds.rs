@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::{Manifest, ObjectKind};
 use berth_model::{Features, KindRef};
-use berth_plugin_host::watched_kinds::wanted;
+use berth_plugin_host::watched_kinds::{read, wanted};
 
 /// The kinds, and which of them are watched.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ struct WatchedKind {
     plugins: BTreeSet<String>,
     /// The extenders that need the kind, under the name of their manifest.
     extenders: BTreeSet<String>,
+    /// Whether one of them reads the objects, or one that needed the kind before. Others only need events.
+    is_read: bool,
     watch: WatchState,
 }
 
@@ -60,6 +62,11 @@ impl WatchedKinds {
             let known = self.kinds.entry(kind.clone()).or_default();
             if known.users_mut(users).insert(manifest.name.clone()) {
                 new.push((kind, manifest.name.clone()));
+            }
+        }
+        for ObjectKind { api_version, kind } in read(manifest, self.features) {
+            if let Some(known) = self.kinds.get_mut(&KindRef::of_kind(api_version, kind)) {
+                known.is_read = true;
             }
         }
         new
@@ -122,6 +129,11 @@ impl WatchedKinds {
     pub(super) fn is_needed(&self, kind: &ObjectKind) -> bool {
         let kind = KindRef::of_kind(&kind.api_version, &kind.kind);
         self.kinds.iter().any(|(known, it)| it.is_needed() && is_same_kind(known, &kind))
+    }
+
+    /// Whether a user reads the objects of the kind.
+    pub(super) fn is_read(&self, kind: &KindRef) -> bool {
+        self.kinds.get(kind).is_some_and(|it| it.is_read)
     }
 
     /// The kinds that are watched.

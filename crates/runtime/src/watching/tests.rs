@@ -22,12 +22,19 @@ fn reads_oxen() -> Manifest {
     }
 }
 
+/// The client of a cluster that does not answer.
+fn client() -> Client {
+    let config = kube::Config::new("http://127.0.0.1:1".parse().expect("an address"));
+    kube::Client::try_from(config).expect("a client")
+}
+
+fn informers() -> Arc<Informers> {
+    Arc::new(Informers::new(Arc::new(Metrics::default())))
+}
+
 /// The watches of a cluster that does not answer. The test says what the watches see.
 fn watching() -> Watching {
-    let config = kube::Config::new("http://127.0.0.1:1".parse().expect("an address"));
-    let client = kube::Client::try_from(config).expect("a client");
-    let plan = WatchPlan::new(false, Features::default(), &[], None);
-    Watching::start(&client, plan, Arc::new(Informers::new(Arc::new(Metrics::default()))))
+    Watching::start(&client(), WatchPlan::new(false, Features::default(), &[], None), informers())
 }
 
 fn is_unlisted(event: &Event) -> bool {
@@ -48,6 +55,33 @@ async fn a_kind_that_may_not_be_listed_is_forgotten_with_its_watch() {
     assert!(events.len() == 1 && is_unlisted(&events[0]));
     assert!(watching.take(WatchEvent::Ended { kind: Arc::new(by_plural) }).is_none());
     assert_eq!((watching.n_listed(), watching.forbidden.len()), (2, 0));
+}
+
+/// A plugin that comes later must not judge pods before it sees the objects.
+#[tokio::test]
+async fn a_kind_is_unlisted_until_its_first_list_if_a_plugin_reads_it() {
+    let mut watching = watching();
+    let events = watching.take_request(WatchRequest::Upcoming(vec![reads_oxen()]));
+    assert!(events.len() == 1 && is_unlisted(&events[0]));
+    assert!(watching.take_request(WatchRequest::Serving(vec![reads_oxen()])).is_empty(), "the scheduler knows it");
+    let named = Arc::new(KindRef { plural: "oxen".to_owned(), ..KindRef::of_kind("example.com/v1", "Ox") });
+    let listed = watching.take(WatchEvent::Synced { kind: Arc::clone(&named), missing: None });
+    assert!(matches!(listed, Some(Event::KindListed(kind)) if kind.kind == "Ox"));
+
+    let another = Manifest { name: "Another".to_owned(), ..reads_oxen() };
+    let upcoming = watching.take_request(WatchRequest::Upcoming(vec![another]));
+    assert!(upcoming.is_empty(), "the objects are known");
+    assert!(watching.take(WatchEvent::Synced { kind: named, missing: None }).is_none());
+}
+
+#[tokio::test]
+async fn a_kind_of_the_first_plugins_is_waited_for_and_holds_no_pods() {
+    let mut plan = WatchPlan::new(false, Features::default(), &[], None);
+    plan.take(WatchRequest::Upcoming(vec![reads_oxen()]));
+    let mut watching = Watching::start(&client(), plan, informers());
+    let another = Manifest { name: "Another".to_owned(), ..reads_oxen() };
+    assert!(watching.take_request(WatchRequest::Upcoming(vec![another])).is_empty());
+    assert_eq!(watching.unlisted.len(), 1);
 }
 
 /// Another plugin may read the kind later under its name. This plugin must not judge pods without the objects.
