@@ -10,7 +10,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem::replace,
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -28,10 +27,14 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use self::kinds::{NewUse, Users, WatchedKinds, is_same_kind};
+use self::{
+    kinds::{NewUse, Users, WatchedKinds, is_same_kind},
+    whole_pods::WholePods,
+};
 use crate::{election::Turn, extenders::HttpExtenders, informers::Informers};
 
 mod kinds;
+mod whole_pods;
 
 /// The capacity of the channel. Watch events arrive in bursts of a whole list, and the watches wait if the channel is
 /// full.
@@ -94,19 +97,10 @@ struct Watching {
     /// The kinds that the scheduler counts as unlisted until their next lists are complete: the kinds that were not
     /// listed when the first plugin came that reads them, and the kinds whose watches ended.
     awaited: BTreeSet<ObjectKind>,
-    whole_pods: WholePodsState,
+    whole_pods: WholePods,
     pods_synced: bool,
     nodes_synced: bool,
     progress: Progress,
-}
-
-/// Whether pending pods are sent with their whole JSON.
-#[derive(Debug)]
-enum WholePodsState {
-    NotWanted,
-    /// The next complete list of whole pods answers these requests.
-    Listing(Vec<oneshot::Sender<()>>),
-    Sent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +245,7 @@ impl Watching {
             listed,
             forbidden,
             awaited,
-            whole_pods: if pod_json { WholePodsState::Listing(Vec::new()) } else { WholePodsState::NotWanted },
+            whole_pods: WholePods::new(pod_json),
             pods_synced,
             nodes_synced,
             progress,
@@ -336,7 +330,12 @@ impl Watching {
                 return Vec::new();
             }
             WatchRequest::WholePods(answer) => {
-                self.send_whole_pods(answer);
+                if self.whole_pods.request(answer) {
+                    info!(
+                        "listing all pods again, because plugins or extenders get the JSON of pending pods from now on"
+                    );
+                    self.watches.keep_pod_json();
+                }
                 return Vec::new();
             }
             WatchRequest::Taken(answer) => {
@@ -369,29 +368,11 @@ impl Watching {
         Some(is_incomplete(kind, object_kind))
     }
 
-    fn send_whole_pods(&mut self, answer: oneshot::Sender<()>) {
-        match &mut self.whole_pods {
-            WholePodsState::NotWanted => {
-                info!("listing all pods again, because plugins or extenders get the JSON of pending pods from now on");
-                self.watches.keep_pod_json();
-                self.whole_pods = WholePodsState::Listing(vec![answer]);
-            }
-            WholePodsState::Listing(answers) => answers.push(answer),
-            WholePodsState::Sent => {
-                // The caller ends only if the process ends.
-                let _ = answer.send(());
-            }
-        }
-    }
-
-    /// Notes that all pods were sent, and answers the requests for whole pods if they were sent whole.
+    /// Notes that all pods were sent.
     fn pods_synced(&mut self, with_json: bool) {
         self.pods_synced = true;
-        if with_json && let WholePodsState::Listing(answers) = replace(&mut self.whole_pods, WholePodsState::Sent) {
-            for answer in answers {
-                // The caller ends only if the process ends.
-                let _ = answer.send(());
-            }
+        if with_json {
+            self.whole_pods.sent();
         }
     }
 
