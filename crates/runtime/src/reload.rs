@@ -141,7 +141,7 @@ impl Reload {
             extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
             self.watch_for_extenders(extenders.as_deref());
             if extenders.is_some() {
-                self.until_pods_are_whole().await?;
+                self.until_extenders_can_be_asked().await?;
             }
         }
         settings.ignore_managed_resources();
@@ -158,13 +158,18 @@ impl Reload {
         let _ = self.watch_requests.send(request);
     }
 
-    /// Waits until all pending pods were sent with their whole JSON, which extenders get. If pods have come with their
-    /// JSON from the start, this takes no time.
-    async fn until_pods_are_whole(&self) -> Result<()> {
-        let (answer, answered) = oneshot::channel();
-        // The watch of the cluster ends before the task of this module only if the process ends.
-        let _ = self.watch_requests.send(WatchRequest::WholePods(answer));
-        answered.await.context("the scheduler is stopping")
+    /// Waits until the scheduling thread has what the upcoming extenders get: pending pods with their whole JSON, and the
+    /// objects of the kinds that the extenders need. If it has both already, this takes no time.
+    async fn until_extenders_can_be_asked(&self) -> Result<()> {
+        let requests: [fn(oneshot::Sender<()>) -> WatchRequest; 2] =
+            [WatchRequest::WholePods, WatchRequest::ExtendersListed];
+        for request in requests {
+            let (answer, answered) = oneshot::channel();
+            // The watch of the cluster ends before the task of this module only if the process ends.
+            let _ = self.watch_requests.send(request(answer));
+            answered.await.context("the scheduler is stopping")?;
+        }
+        Ok(())
     }
 
     /// Asks the supervisor, which ends before this task only if the process ends.

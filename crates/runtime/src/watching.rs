@@ -72,6 +72,8 @@ pub(crate) enum WatchRequest {
     PodsAgain,
     /// Pending pods are sent with their whole JSON from now on. The sender gets a message when all of them were sent.
     WholePods(oneshot::Sender<()>),
+    /// The sender gets a message when all objects of the kinds that extenders need were sent.
+    ExtendersListed(oneshot::Sender<()>),
     /// The sender gets a message when all earlier requests were taken, and the scheduler's channel has the events that
     /// follow from them.
     Taken(oneshot::Sender<()>),
@@ -98,6 +100,8 @@ struct Watching {
     /// listed when the first plugin came that reads them, and the kinds whose watches ended.
     awaited: BTreeSet<ObjectKind>,
     whole_pods: WholePods,
+    /// The requests that are answered when the kinds that extenders need are listed.
+    extenders_listed: Vec<oneshot::Sender<()>>,
     pods_synced: bool,
     nodes_synced: bool,
     progress: Progress,
@@ -167,8 +171,9 @@ impl WatchPlan {
                 // No pod has been sent without its JSON. The caller ends only if the process ends.
                 let _ = answer.send(());
             }
-            WatchRequest::Taken(answer) => {
-                // The caller ends only if the process ends.
+            // Scheduling begins only when everything is listed.
+            WatchRequest::ExtendersListed(answer) | WatchRequest::Taken(answer) => {
+                // The caller may have stopped waiting.
                 let _ = answer.send(());
             }
         }
@@ -246,6 +251,7 @@ impl Watching {
             forbidden,
             awaited,
             whole_pods: WholePods::new(pod_json),
+            extenders_listed: Vec::new(),
             pods_synced,
             nodes_synced,
             progress,
@@ -338,6 +344,11 @@ impl Watching {
                 }
                 return Vec::new();
             }
+            WatchRequest::ExtendersListed(answer) => {
+                self.extenders_listed.push(answer);
+                self.answer_extenders();
+                return Vec::new();
+            }
             WatchRequest::Taken(answer) => {
                 // The caller ends only if the process ends.
                 let _ = answer.send(());
@@ -366,6 +377,17 @@ impl Watching {
             return None;
         }
         Some(is_incomplete(kind, object_kind))
+    }
+
+    /// Answers the requests about the kinds of extenders if all of these kinds are listed.
+    fn answer_extenders(&mut self) {
+        let is_listed = |kind: &KindRef| self.listed.iter().any(|listed| is_same_kind(listed, kind));
+        if self.kinds.of_extenders().all(is_listed) {
+            for answer in self.extenders_listed.drain(..) {
+                // The caller may have stopped waiting.
+                let _ = answer.send(());
+            }
+        }
     }
 
     /// Notes that all pods were sent.
@@ -481,6 +503,7 @@ impl Watching {
         let object_kind = object_kind(kind);
         self.unlisted.remove(&object_kind);
         self.listed.insert(kind.clone());
+        self.answer_extenders();
         let was_awaited = self.awaited.remove(&object_kind);
         if was_awaited {
             info!(kind = kind.plural, "the objects of this kind are listed; retrying the pods that need them");

@@ -131,6 +131,11 @@ impl WatchedKinds {
         self.kinds.iter().any(|(known, it)| it.is_needed() && is_same_kind(known, &kind))
     }
 
+    /// The kinds that extenders need.
+    pub(super) fn of_extenders(&self) -> impl Iterator<Item = &KindRef> {
+        self.kinds.iter().filter(|(_, it)| !it.extenders.is_empty()).map(|(kind, _)| kind)
+    }
+
     /// Whether a user reads the objects of the kind.
     pub(super) fn is_read(&self, kind: &KindRef) -> bool {
         self.kinds.get(kind).is_some_and(|it| it.is_read)

@@ -42,6 +42,23 @@ fn is_unlisted(event: &Event) -> bool {
 }
 
 #[tokio::test]
+async fn extenders_are_waited_for_until_their_kinds_are_listed() {
+    let mut watching = watching();
+    drop(watching.take_request(WatchRequest::Extenders(vec![reads_oxen()])));
+    let (answer, mut answered) = oneshot::channel();
+    drop(watching.take_request(WatchRequest::ExtendersListed(answer)));
+    drop(watching.take(WatchEvent::Synced { kind: Arc::new(KindRef::of_kind("v1", "Service")), missing: None }));
+    assert!(answered.try_recv().is_err(), "another kind is listed");
+    let kind = Arc::new(KindRef::of_kind("example.com/v1", "Ox"));
+    drop(watching.take(WatchEvent::Synced { kind, missing: None }));
+    assert_eq!(answered.try_recv(), Ok(()));
+
+    let (answer, mut answered) = oneshot::channel();
+    drop(watching.take_request(WatchRequest::ExtendersListed(answer)));
+    assert_eq!(answered.try_recv(), Ok(()), "the kinds are listed");
+}
+
+#[tokio::test]
 async fn a_kind_that_may_not_be_listed_is_forgotten_with_its_watch() {
     let mut watching = watching();
     let by_plural = KindRef::of_resource(PLURAL).expect("a kind");
