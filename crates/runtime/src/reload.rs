@@ -3,6 +3,9 @@
 //! A new configuration takes effect between two cycles, as a whole or not at all. If it contains a mistake, the
 //! previous configuration stays in force. Fields that cannot change while the scheduler runs keep their values, and the
 //! log names them.
+//!
+//! New extenders may have to wait for lists of the API server. A later change ends this wait, so that a configuration can
+//! be taken back while the API server does not answer.
 
 use std::sync::Arc;
 
@@ -56,6 +59,29 @@ struct Candidate {
     left: Vec<Change>,
 }
 
+/// The causes to read the configuration again.
+struct Triggers {
+    changes: mpsc::Receiver<()>,
+    hangup: Signal,
+}
+
+/// The end of a reading without mistakes.
+enum Outcome {
+    Applied,
+    Unchanged,
+    /// The configuration must be read again before it can be put into force.
+    Overtaken,
+}
+
+impl Triggers {
+    async fn next(&mut self) {
+        tokio::select! {
+            Some(()) = self.changes.recv() => {}
+            _ = self.hangup.recv() => info!("SIGHUP: reading the configuration again"),
+        }
+    }
+}
+
 impl Reload {
     /// Starts to watch the file. The future puts changes into force, and never ends.
     ///
@@ -72,34 +98,38 @@ impl Reload {
             watch.with_context(|| format!("--config {shown}: cannot be watched"))
         });
         let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-        Ok(self.run(watch.transpose()?, changes, hangup))
+        Ok(self.run(watch.transpose()?, Triggers { changes, hangup }))
     }
 
-    async fn run(self, _watch: Option<FileWatch>, mut changes: mpsc::Receiver<()>, mut hangup: Signal) {
+    async fn run(self, _watch: Option<FileWatch>, mut triggers: Triggers) {
+        triggers.next().await;
         loop {
-            tokio::select! {
-                Some(()) = changes.recv() => {}
-                _ = hangup.recv() => info!("SIGHUP: reading the configuration again"),
-            }
-            let reloaded = self.reload().await;
+            let reloaded = self.reload(&mut triggers).await;
             self.watch_for_extenders(None);
             let notice = match reloaded {
-                Ok(has_changed) => Notice::ConfigurationReloaded { has_changed },
+                Ok(Outcome::Applied) => Notice::ConfigurationReloaded { has_changed: true },
+                Ok(Outcome::Unchanged) => Notice::ConfigurationReloaded { has_changed: false },
+                Ok(Outcome::Overtaken) => {
+                    info!("a later change came before the extenders could be asked; reading the configuration again");
+                    continue;
+                }
                 Err(error) => Notice::ConfigurationRefused { reason: format!("{error:#}") },
             };
             self.sinks.tell("", By::Scheduler, notice);
+            triggers.next().await;
         }
     }
 
-    /// Reads the file, and returns whether anything has changed.
-    async fn reload(&self) -> Result<bool> {
-        let Candidate { settings, extenders, changes, left } = self.candidate().await?;
+    /// Reads the file, and puts changes into force.
+    async fn reload(&self, triggers: &mut Triggers) -> Result<Outcome> {
+        let Some(candidate) = self.candidate(triggers).await? else { return Ok(Outcome::Overtaken) };
+        let Candidate { settings, extenders, changes, left } = candidate;
         for Change { field, old, new } in &left {
             warn!(field, %old, %new, "this field cannot change while the scheduler runs; restart to apply it");
         }
         if changes.is_empty() {
             info!("configuration unchanged");
-            return Ok(false);
+            return Ok(Outcome::Unchanged);
         }
         let has_other_profiles = settings.profiles != self.running.settings().profiles;
         let proposal = Box::new(Proposal {
@@ -127,10 +157,11 @@ impl Reload {
             info!(field, %old, %new, "changed");
         }
         info!(fields = changes.len(), "configuration applied");
-        Ok(true)
+        Ok(Outcome::Applied)
     }
 
-    async fn candidate(&self) -> Result<Candidate> {
+    /// Reads the file, and waits until its extenders can be asked; `None` if a later change ends this wait.
+    async fn candidate(&self, triggers: &mut Triggers) -> Result<Option<Candidate>> {
         let source = self.source.clone();
         let (consultation, read) = Consultation::new(move |plugins| source.read(plugins));
         let read = self.ask(Message::Consult(consultation), read).await??;
@@ -141,12 +172,16 @@ impl Reload {
             extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
             self.watch_for_extenders(extenders.as_deref());
             if extenders.is_some() {
-                self.until_extenders_can_be_asked().await?;
+                tokio::select! {
+                    biased;
+                    can_be_asked = self.until_extenders_can_be_asked() => can_be_asked?,
+                    () = triggers.next() => return Ok(None),
+                }
             }
         }
         settings.ignore_managed_resources();
         let changes = running.changes_to(&settings);
-        Ok(Candidate { settings, extenders, changes, left })
+        Ok(Some(Candidate { settings, extenders, changes, left }))
     }
 
     /// Requests the watches that the extenders in force and the `upcoming` extenders need.

@@ -216,6 +216,34 @@ async fn the_first_extender_takes_effect_without_a_restart() {
     assert_eq!((&sent["Pod"]["metadata"]["name"], names(&sent)), (&json!("waiting"), vec!["node-00001".to_owned()]));
 }
 
+/// The new extender waits for whole pods, and this wait keeps no later configuration back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extender_can_be_taken_back_while_pods_cannot_be_listed() {
+    let mut fixture = start(json!([])).await;
+    let rule = json!({
+        "match": {"verbs": ["list", "watch"], "resources": ["pods"], "userAgent": "berth/"},
+        "fault": {"type": "Status", "code": 503},
+    });
+    let post = http::Request::post("/faults").body(rule.to_string().into_bytes()).expect("a request");
+    fixture.cluster.pods.clone().into_client().request_text(post).await.expect("the rule is added");
+    let file = fixture.cluster.dir.path().join("config.yaml");
+    let configure = |extenders: Value, percentage: u32| {
+        let config = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "percentageOfNodesToScore": percentage,
+            "extenders": extenders,
+        });
+        place(&file, config.to_string().as_bytes());
+    };
+    let url = serve(Arc::clone(&fixture.calls)).await;
+    configure(json!([{"urlPrefix": url, "filterVerb": "only-last"}]), 100);
+    fixture.scheduler.process.line("listing all pods again").await;
+    configure(json!([]), 50);
+    fixture.scheduler.process.line("a later change came before the extenders could be asked").await;
+    fixture.scheduler.process.line("configuration applied").await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extenders_scores_outweigh_the_plugins() {
     let fixture = start(json!([{"prioritizeVerb": "prefer-last", "weight": 100, "nodeCacheCapable": true}])).await;
