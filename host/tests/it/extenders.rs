@@ -199,7 +199,7 @@ async fn the_first_extender_takes_effect_without_a_restart() {
     let mut waiting = pod("waiting", "100m", "64Mi");
     waiting["spec"]["nodeSelector"] = json!({"zone": "new"});
     fixture.cluster.create(&waiting).await;
-    fixture.cluster.until("waiting told", |seen| seen.messages.contains_key("waiting")).await;
+    fixture.cluster.until("the condition of waiting", |seen| seen.messages.contains_key("waiting")).await;
     let url = serve(Arc::clone(&fixture.calls)).await;
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -284,7 +284,9 @@ async fn a_watch_that_ends_takes_its_objects_back_and_may_begin_again() {
     let mut stream = call.stream();
     stream.send("ADDED", &claim("c", "3", "12")).await;
     stream.end_list("20").await;
-    let Some(WatchEvent::ObjectApplied { name, .. }) = watch.events.recv().await else { panic!("no object is told") };
+    let Some(WatchEvent::ObjectApplied { name, .. }) = watch.events.recv().await else {
+        panic!("no object was applied")
+    };
     assert_eq!(name, "c");
     assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { missing: None, .. })));
 }

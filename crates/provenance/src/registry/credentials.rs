@@ -203,8 +203,8 @@ mod tests {
         let file = dir.path().join("config.json");
         for (name, problem) in [
             (
-                "that-nobody-has",
-                "docker-credential-that-nobody-has, which is not in a folder of PATH, or names an interpreter that does not \
+                "missing",
+                "docker-credential-missing, which is not in a folder of PATH, or names an interpreter that does not \
                  exist",
             ),
             ("/../x", "docker-credential-/../x, which is a path, not the name of a program"),

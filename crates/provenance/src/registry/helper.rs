@@ -143,7 +143,7 @@ mod tests {
         }
         let token = answer(r#"echo '{"Username":"<token>","Secret":"hidden"}'"#).await;
         assert_eq!(token, Err(HelperError::IdentityToken));
-        let missing = ask("docker-credential-that-nobody-has", "registry.example").await;
+        let missing = ask("docker-credential-missing", "registry.example").await;
         assert_eq!(missing.map(|_| ()), Err(HelperError::NoProgram));
     }
 

@@ -169,11 +169,12 @@ async fn a_proxy_that_refuses_is_named_without_its_password() {
 async fn a_proxy_that_cannot_be_used_is_named() {
     let network = Network::new().await;
     let over_https = |value: String| registries(network.over_https(), &[("HTTPS_PROXY", value)]);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = listener.local_addr().unwrap();
-    drop(listener);
-    let error = failure(&over_https(nobody.to_string()), &zone(HOST)).await;
-    assert!(error.contains(&format!("cannot connect to the proxy {nobody} of HTTPS_PROXY: ")), "{error}");
+    // The socket keeps its port, but accepts no connections.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = socket.local_addr().unwrap();
+    let error = failure(&over_https(closed.to_string()), &zone(HOST)).await;
+    assert!(error.contains(&format!("cannot connect to the proxy {closed} of HTTPS_PROXY: ")), "{error}");
 
     let host = network.proxy.host();
     let error = failure(&over_https(format!("https://{host}")), &zone(HOST)).await;
